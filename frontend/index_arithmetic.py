@@ -18,8 +18,9 @@ from ..dialects.stepwell.elementwise import (
     SelectOp,
     SubOp,
 )
-from ..dialects.stepwell.movement import ExpandDimsOp, ScatterOp
+from ..dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, ExpandDimsOp, ScatterOp
 from ..dialects.stepwell.shape import RangeOp
+from ..passes.ir.rewriting import defining_op
 from .build import (
     cast,
     chained,
@@ -109,9 +110,32 @@ def elements(input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     """
     if rank(input) == 1:
         return gathered(input, indices, 0)
+    slices = slices_of(input, indices, axis)
+    if slices is not None and axis == 0:
+        return gathered(input, slices, 0)
+    if slices is not None:
+        chosen = inside(slices, extent(input, axis))
+        position = flat(input, [*(numbers(chosen, batch) for batch in range(axis)), chosen])
+        return gathered(merged(input, axis + 1), position, 0)
     chosen = inside(indices, extent(input, axis))
     position = flat(input, coordinates_of(input, chosen, axis))
     return gathered(merged(input, rank(input)), position, 0)
+
+
+def slices_of(input: ir.Value, indices: ir.Value, axis: int) -> ir.Value | None:
+    """The indices of whole slices of `input`, if those of its elements repeat along all dimensions after `axis`.
+
+    [a, n, 1] broadcast to [a, n, c], for the axis 1 of [a, b, c] --> [a, n]
+    """
+    repeated = defining_op(indices, BroadcastToOp) or defining_op(indices, DynamicBroadcastToOp)
+    if repeated is None or axis == rank(input) - 1 or rank(repeated.input) != rank(indices):
+        return None
+    own, whole, target = shape(repeated.input), shape(indices), shape(input)
+    if own != (*whole[: axis + 1], *[1] * (rank(input) - axis - 1)):
+        return None
+    if (*whole[:axis], *whole[axis + 1 :]) != (*target[:axis], *target[axis + 1 :]):
+        return None
+    return reshaped(repeated.input, dims_of(repeated.input, 0, axis + 1))
 
 
 def with_elements(
@@ -119,8 +143,12 @@ def with_elements(
 ) -> ir.Value:
     """`input` with the elements that `elements` would read replaced by, or combined with, those of `updates`.
 
-    If the axis is the last one, rows are independent; otherwise the updates go into the flat tensor.
+    If the axis is the last one, rows are independent, and so are slices if all their elements have the same index;
+    otherwise the updates go into the flat tensor.
     """
+    slices = slices_of(input, indices, axis)
+    if slices is not None:
+        return emit(ScatterOp, input, cast(slices, np.int64), updates, axis=axis, reduction=reduction)
     if axis == rank(input) - 1 and shape(indices)[:-1] == shape(input)[:-1]:
         return emit(ScatterOp, input, cast(indices, np.int64), updates, axis=axis, reduction=reduction)
     counts = [extent(input, other) for other in range(rank(input))]

@@ -38,6 +38,7 @@ from ...index_arithmetic import (
     inside,
     merged,
     scattered,
+    slices_of,
     unless_outside,
     with_elements,
 )
@@ -219,21 +220,33 @@ def scatter_reduce(
         input, src = cast(input, np.uint8), cast(src, np.uint8)
         return cast(scatter_reduce(node, input, dim, index, src, reduce, include_self), np.bool_)
     base = input
-    ones = emit(DynamicBroadcastToOp, scalar(1, src), shape_of(index))
-    if not include_self:
+    updates = None if include_self and reduce != "mean" else _updates(input, dim, index)
+    if updates is not None and not include_self:
         limits = np.iinfo(kind) if kind.kind in "iu" else np.array([-np.inf, np.inf])
         ends = (limits.min, limits.max) if isinstance(limits, np.iinfo) else (-np.inf, np.inf)
         start = {"amax": ends[0], "amin": ends[1], **_IDENTITIES}[reduce]
-        touched = _scattered(emit(FillOp, shape_of(input), value=np.zeros((), kind)), dim, index, ones, "max")
-        base = emit(ew.SelectOp, cast(touched, np.bool_), scalar(start, input), input)
-    if reduce != "mean":
+        base = emit(ew.SelectOp, cast(updates, np.bool_), scalar(start, input), input)
+    if updates is None or reduce != "mean":
         return _scattered(base, dim, index, src, _REDUCTIONS[reduce])
     total = _scattered(base, dim, index, src, "add")
-    start = emit(FillOp, shape_of(input), value=np.array(1 if include_self else 0, kind))
-    count = emit(ew.MaximumOp, _scattered(start, dim, index, ones, "add"), scalar(1, input))
+    terms = emit(ew.AddOp, updates, scalar(1, updates)) if include_self else updates
+    count = cast(emit(ew.MaximumOp, terms, scalar(1, terms)), kind)
     if kind.kind in "iu":
         return emit(ew.DivOp, emit(ew.SubOp, total, emit(ew.ModOp, total, count)), count)
     return emit(ew.DivOp, total, count)
+
+
+def _updates(input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
+    """The number of updates of each element as i64, in a shape that broadcasts to the input's."""
+    axis = axis_of(input, dim) if rank(input) else 0
+    slices = slices_of(input, index, axis) if rank(input) and rank(index) else None
+    if slices is None:
+        ones = emit(FillOp, shape_of(index), value=np.ones((), np.int64))
+        return _scattered(emit(FillOp, shape_of(input), value=np.zeros((), np.int64)), dim, index, ones, "add")
+    inner = integers([1] * (rank(input) - axis - 1))
+    ones = emit(FillOp, joined([shape_of(slices), inner]), value=np.ones((), np.int64))
+    start = emit(FillOp, joined([dims_of(input, 0, axis + 1), inner]), value=np.zeros((), np.int64))
+    return emit(ScatterOp, start, cast(slices, np.int64), ones, axis=axis, reduction="add")
 
 
 def _scattered(input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str) -> ir.Value:
