@@ -87,9 +87,26 @@ def ignores_figures() -> bool:
     """Returns whether `STEPWELL_MACHINE` asks for the figures of the processor's family instead of measured ones.
 
     Raises:
-        VariableError: it has another value.
+        VariableError: it has an invalid value.
     """
-    return bool(_one_of("STEPWELL_MACHINE", "", FAMILY))
+    given_figures()
+    return _value("STEPWELL_MACHINE") == FAMILY
+
+
+def given_figures() -> dict[str, float]:
+    """Returns the figures that `STEPWELL_MACHINE` gives, as `l2_bytes=1048576+l2_latency=30`; {} if it gives none.
+
+    Raises:
+        VariableError: it has an invalid value.
+    """
+    text, found = _value("STEPWELL_MACHINE"), {}
+    for part in [] if text in ("", FAMILY) else text.split("+"):
+        name, _, number = part.partition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            _refuse("STEPWELL_MACHINE", f"{FAMILY}, or figures as l2_bytes=1048576+l2_latency=30")
+    return found
 
 
 def poison() -> int | None:

@@ -1,7 +1,7 @@
 """Figures of this machine, as fields of `machines.machine.Machine`: sizes of caches, and measured rates and times.
 
 `stepwell-bench machine` measures them and keeps them in the cache; code for the target `cpu` then uses them.
-`STEPWELL_MACHINE=family` ignores them.
+`STEPWELL_MACHINE=family` ignores them, and `STEPWELL_MACHINE=l2_bytes=1048576` replaces some.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def kept(cache: Cache | None) -> dict[str, float]:
 
 @functools.cache
 def figures() -> Mapping[str, float]:
-    """Returns the known figures of this machine, by fields of `Machine`: the sizes of its caches, and kept figures.
+    """Returns the known figures of this machine, by fields of `Machine`: sizes of its caches, kept and given figures.
 
     Raises:
         VariableError: `STEPWELL_MACHINE` has an invalid value.
     """
     measured = {} if environment.ignores_figures() else kept(default_cache())
-    return {**cache_bytes(), **measured}
+    return {**cache_bytes(), **measured, **environment.given_figures()}
 
 
 def text() -> str:

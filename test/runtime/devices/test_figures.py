@@ -12,6 +12,7 @@ from stepwell.driver.setup import Setup
 from stepwell.driver.sources.reading import read_source
 from stepwell.lowering.target import Target
 from stepwell.machines.families import FAMILIES
+from stepwell.machines.names import MachineError
 from stepwell.machines.paces import paces_of
 from stepwell.runtime import processor
 from stepwell.runtime.cache.cache import Cache
@@ -60,6 +61,14 @@ def test_code_for_this_machine_is_made_for_its_figures(cache: Cache, monkeypatch
     monkeypatch.setenv("STEPWELL_MACHINE", "family")
     forget()
     assert Target.host() == family
+    monkeypatch.setenv("STEPWELL_MACHINE", "memory_rate=2.5+l2_latency=40")
+    forget()
+    machine = Target.host().machine
+    assert (machine.memory_rate, machine.l2_latency) == (2.5, 40.0)
+    monkeypatch.setenv("STEPWELL_MACHINE", "memory_speed=2.5")
+    forget()
+    with pytest.raises(MachineError, match="a machine has no field 'memory_speed'"):
+        _ = Target.host().machine
 
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "aarch64:neoverse-n1"])
