@@ -88,15 +88,21 @@ def best_split(request: ContractionRequest, depths: Sequence[int], target: GpuTa
 
     whole = cost(request)
     options = {
-        (place, parts): cost(replace(request, problem=_part(request.problem, parts)))
+        (place, parts): cost(replace(request, problem=part_of(request.problem, parts)))
         + gathering(request.problem, parts, capability)
-        for place, parts in _divisions(depths, request.problem.depth)
+        for place, parts in divisions(depths, request.problem.depth)
     }
     best = min(options, key=lambda option: options[option], default=None)
     return best if best is not None and options[best] < _WORTH_IT * whole else None
 
 
-def _divisions(depths: Sequence[int], depth: int) -> Iterator[tuple[int, int]]:
+def divisions(depths: Sequence[int], depth: int) -> Iterator[tuple[int, int]]:
+    """Yields the dimensions of a sum that can be split, each with a possible number of parts.
+
+    Args:
+        depths: sizes of the dimensions that are summed over, the innermost last.
+        depth: their product.
+    """
     for place, size in enumerate(depths):
         unit = _UNIT if place == len(depths) - 1 else 1
         for parts in range(2, min(_MOST_SPLITS, size) + 1):
@@ -104,7 +110,8 @@ def _divisions(depths: Sequence[int], depth: int) -> Iterator[tuple[int, int]]:
                 yield place, parts
 
 
-def _part(problem: Problem, parts: int) -> Problem:
+def part_of(problem: Problem, parts: int) -> Problem:
+    """Returns the sizes of a contraction whose sums are split."""
     return replace(problem, batch=problem.batch * parts, depth=problem.depth // parts)
 
 
