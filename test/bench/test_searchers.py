@@ -34,6 +34,7 @@ def test_the_learned_model_uses_other_kernels() -> None:
     for item in found:
         assert item.best == 3.0 and item.trials["random"] == 21 / 3  # 3.0 and 2.9 are good
         assert item.trials["cost function"] == 19 and item.trials["learned"] <= 5
+        assert item.trials["policy"] <= 5 < item.trials["evolution"] and item.trials["exhaustive"] == 7
     assert searchers.medians(found)["random"] == 7
 
 
