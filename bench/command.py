@@ -30,6 +30,7 @@ from . import (
     kernels,
     language,
     measure,
+    misdescribed,
     models,
     report,
     searchers,
@@ -149,6 +150,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "database", metavar="DATABASE", help="a database with many trials: stepwell-tune --searcher random"
+    )
+    made = _command(
+        commands, "misdescribed", _misdescribed, "speed that tuning recovers if the machine is described wrongly"
+    )
+    made.add_argument("models", nargs="+", metavar="MODEL", help="names of the list, or ONNX files")
+    made.add_argument("--budget", default="2m", help="time of the search for each model (default: %(default)s)")
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
+    made.add_argument(
+        "--rounds", type=arguments.positive, default=40, help="turns of each program (default: %(default)s)"
     )
     _command(commands, "machine", _machine, "figures of this machine, for which code for the target cpu is made")
     made = _command(commands, "show", _show, "print a file of results as tables")
@@ -292,6 +302,29 @@ def _searchers(options: argparse.Namespace) -> int:
     rows.append(("median", "", "", *(f"{count:.1f}" for count in found.values())))
     columns = ("kernel", "schedules", "best gain", *searchers.SEARCHERS)
     print_table(columns, rows, numbers=columns[1:])
+    return 0
+
+
+def _misdescribed(options: argparse.Namespace) -> int:
+    rows = []
+    for model in models.chosen(options.models):
+        with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder:
+            path = model.file(Path(folder))
+            given = (model.name, path, model.inputs(path), Path(folder), options.budget, options.threads)
+            rows.append(misdescribed.measure_misdescribed(*given, options.rounds))
+    if options.json:
+        print(json.dumps({"schema": 1, "machine": asdict(describe()), "rows": list(map(asdict, rows))}))
+        return 0
+    cells = [
+        (
+            row.model,
+            *(f"{time:.3f}" for time in row.milliseconds.values()),
+            *(f"{gain.value:.3f} ({gain.low:.3f} to {gain.high:.3f})" for gain in (row.wrong, row.tuned)),
+        )
+        for row in rows
+    ]
+    columns = ("model", "right, ms", "wrong, ms", "tuned, ms", "speed, wrong", "speed, tuned")
+    print_table(columns, cells, numbers=columns[1:])
     return 0
 
 
