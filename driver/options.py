@@ -39,6 +39,7 @@ class CommandLineOption:
         choices: the allowed values; without them the option is a flag.
         value: the field's value if the flag is given.
         metavar: placeholder of the value in the help; without a placeholder and choices, the option is a flag.
+        parse: converts the text of a value.
     """
 
     name: str
@@ -46,6 +47,7 @@ class CommandLineOption:
     choices: tuple[str, ...] = ()
     value: Any = True
     metavar: str = ""
+    parse: Callable[[str], Any] = str
 
 
 def _option(default: Any, flag: CommandLineOption | None = None, in_key: bool = False) -> Any:
@@ -98,6 +100,8 @@ class Options:
         precision: type of the operands in products of float32, whose sums stay float32: "f32", or, faster on GPUs,
             "tf32", "bf16" or "f16". Code for CPUs gives the numbers of a GPU too, but only CPUs with instructions for
             products of bfloat16 (AVX-512 BF16, AMX) are faster, in "bf16" (docs/numerics.md).
+        low_rank: largest error, relative to its root mean square, of a float32 weight that is replaced by two smaller
+            factors, where that saves work; 0 for exact weights (docs/numerics.md).
         fallback: handling of nodes that cannot be compiled, which run on the host, between compiled subgraphs of the
             model (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be
             "quiet". With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning,
@@ -143,6 +147,16 @@ class Options:
             "precision of float32 products; sums stay float32; fewer bits are faster on GPUs (default: %(default)s)",
             PRECISIONS,
         ),
+    )
+    low_rank: float = _option(
+        0.0,
+        CommandLineOption(
+            "--low-rank",
+            "replace weights by two smaller factors if their relative error is at most this (default: %(default)s)",
+            metavar="E",
+            parse=float,
+        ),
+        in_key=True,
     )
     fallback: str = _option(
         "warn",
@@ -233,6 +247,8 @@ def check_options(options: Any) -> None:
     _check_choice("checked", options.checked, CHECKED)
     _check_choice("fallback", options.fallback, FALLBACK)
     _check_choice("precision", options.precision, PRECISIONS)
+    if not isinstance(options.low_rank, int | float) or not 0.0 <= options.low_rank < 1.0:
+        raise OptionError(f"low_rank is {_short(options.low_rank)}, and must be 0 or more, and less than 1")
     for name in ("ranges", "adapt", "winograd", "guarded"):
         value = getattr(options, name)
         if not isinstance(value, bool | np.bool_):

@@ -45,7 +45,7 @@ def add_fields(parser: argparse._ActionsContainer, *names: str, **more: str) -> 
         if flag.choices:
             parser.add_argument(flag.name, choices=flag.choices, default=default, help=text)
         elif flag.metavar:
-            parser.add_argument(flag.name, metavar=flag.metavar, default=default, help=text)
+            parser.add_argument(flag.name, metavar=flag.metavar, type=flag.parse, default=default, help=text)
         else:
             parser.add_argument(flag.name, action="store_true", help=text)
 

@@ -19,6 +19,7 @@ from .layout.fold_transposes import FoldTransposesPass
 from .layout.propagate_transposes import PropagateTransposesPass
 from .layout.sink_movement import SinkMovementPass
 from .packing.pack_weights import PackWeightsPass
+from .products.factor_weights import FactorWeightsPass
 from .products.join_columns import JoinColumnsPass
 from .products.merge_projections import MergeProjectionsPass
 from .products.multiply_bytes import MultiplyBytesPass
@@ -71,6 +72,9 @@ GRAPH_PIPELINE: tuple[PassElement, ...] = (
     *CLEAN_UP,
     # Last, because only transposes that did not cancel are folded into matmuls.
     FoldTransposesPass(),
+    DcePass(),
+    # After the weights of batch norms and of merged convolutions are final, and before others are merged.
+    FactorWeightsPass(),
     DcePass(),
 )
 

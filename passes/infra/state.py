@@ -101,6 +101,7 @@ class CompileState:
         tuning: schedules of kernels and decisions that replace the default ones; None for no others.
         sites: receives the places where passes on the graph decide, by name and nodes, for a tuner; None if there is
             none.
+        low_rank: largest relative error of weights that factors of lower rank replace; 0 to keep all weights.
         recorder: follows every pass if a failed compile is being repeated; None otherwise.
         limit: limits the rewrites of patterns; None for no limit.
         prepared: upstream pipelines of the last context; passes read `pipelines`.
@@ -120,6 +121,7 @@ class CompileState:
     pass_name: str = ""
     tuning: Tuning | None = None
     sites: dict[tuple[str, tuple[str, ...]], Any] | None = None
+    low_rank: float = 0.0
     recorder: Recorder | None = None
     limit: RewriteLimit | None = None
     prepared: PreparedPipelines | None = None

@@ -32,6 +32,7 @@ _PASSES = (
     "stepwell-sink-movement",
     "stepwell-convert-layout,stepwell-sum-single-columns",
     "stepwell-convert-layout,stepwell-sum-few-rows",
+    "stepwell-convert-layout,stepwell-factor-weights",
     "stepwell-convert-layout,stepwell-join-columns",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=2}",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=4}",
