@@ -1,4 +1,4 @@
-"""Recurrent layers: LSTM as one op per layer, GRU and RNN as loops over time."""
+"""Recurrent layers: LSTM as one op per layer; GRU, RNN, and LSTM that projects its states, as loops over time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ...build import (
     part_along,
     reshaped,
     scalar,
+    shape,
     transposed,
 )
-from ...errors import UnsupportedError
 from ...index_arithmetic import extent
 from ...loops import BATCH_SECOND, Stack, counted, row
 from ..node import AtenNode
@@ -35,20 +35,16 @@ _LSTM_ORDER = (0, 3, 1, 2)
 """Indices of the gates input, output, forget, cell among torch's input, forget, cell, output."""
 
 _Weights = list[ir.Value]
-"""Weights of one direction of a layer: for inputs, for states, and both biases if there are any."""
+"""Weights of one direction of a layer: for inputs, for states, both biases if there are any, and for a projection."""
 
 
-def _layers(params: Sequence[ir.Value], has_biases: bool, num_layers: int, bidirectional: bool) -> list[list[_Weights]]:
-    """The weights of each layer and direction.
-
-    Raises:
-        UnsupportedError: states are projected.
-    """
-    each, directions = 4 if has_biases else 2, 2 if bidirectional else 1
-    if len(params) != each * directions * num_layers:
-        raise UnsupportedError("projects its states (proj_size), which is not supported")
+def _layers(
+    params: Sequence[ir.Value], has_biases: bool, num_layers: int, bidirectional: bool, projects: bool = False
+) -> list[list[_Weights]]:
+    """The weights of each layer and direction."""
+    each, directions = (4 if has_biases else 2) + projects, 2 if bidirectional else 1
     parts = [list(params[start : start + each]) for start in range(0, len(params), each)]
-    return [parts[start : start + directions] for start in range(0, len(parts), directions)]
+    return [parts[start : start + directions] for start in range(0, num_layers * directions, directions)]
 
 
 def _stacked(values: Sequence[ir.Value]) -> ir.Value:
@@ -75,7 +71,8 @@ def lstm(
     batch_first: bool,
 ) -> tuple[ir.Value, ...]:
     """Layers of long short-term memory; the last states of all layers follow the outputs."""
-    layers = _layers(params, has_biases, num_layers, bidirectional)
+    projects = shape(hx[0])[-1] != shape(hx[1])[-1]
+    layers = _layers(params, has_biases, num_layers, bidirectional, projects)
     count = 2 if bidirectional else 1
     finals: list[tuple[ir.Value, ir.Value]] = []
 
@@ -91,7 +88,19 @@ def lstm(
         finals.append((last_h, last_c))
         return _merged_directions(outputs)
 
-    outputs = _through_layers(node, input, layers, through, dropout if train else 0.0, batch_first)
+    def through_projections(layer: Sequence[_Weights], value: ir.Value) -> ir.Value:
+        outputs = []
+        for number, weights in enumerate(layer):
+            place = constant(np.array(len(finals), np.int64))
+            made, (last_h, last_c) = _projected_direction(
+                value, [row(item, place) for item in hx], weights, is_backward=number == 1
+            )
+            outputs.append(made)
+            finals.append((_stacked([last_h]), _stacked([last_c])))
+        return joined(outputs, 2)
+
+    step = through_projections if projects else through
+    outputs = _through_layers(node, input, layers, step, dropout if train else 0.0, batch_first)
     return outputs, joined([item[0] for item in finals]), joined([item[1] for item in finals])
 
 
@@ -182,18 +191,58 @@ def _direction(
     size = known_dim(weights[1], 1, "the size of the state")
     bias, own_bias = weights[2:] if len(weights) == 4 else (None, None)
     given = added(emit(MatmulOp, value, weights[0], transpose_rhs=True), bias)
-    steps = extent(value, 0)
-    shape = joined([dims_of(value, 1, 2), integers([size])])
+
+    def next_state(own: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        recalled = added(emit(MatmulOp, carried[0], weights[1], transpose_rhs=True), own_bias)
+        return [step(own, recalled, carried[0], size)]
+
+    stacked, (last,) = _over_steps(given, [initial], next_state, is_backward)
+    return stacked, last
+
+
+def _projected_direction(
+    value: ir.Value, initial: Sequence[ir.Value], weights: _Weights, is_backward: bool
+) -> tuple[ir.Value, Sequence[ir.Value]]:
+    """One direction of a layer of LSTM whose states are products with a matrix; the last state and cell follow."""
+    for_inputs, for_states, *biases, projection = weights
+    size = known_dim(projection, 1, "the size of the cell")
+    given = emit(MatmulOp, value, for_inputs, transpose_rhs=True)
+    for bias in biases:
+        given = added(given, bias)
+
+    def next_state(own: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        gates = emit(ew.AddOp, own, emit(MatmulOp, carried[0], for_states, transpose_rhs=True))
+        parts = [part_along(gates, 1, place * size, (place + 1) * size) for place in range(4)]
+        let_in, kept, shown = (emit(ew.SigmoidOp, parts[place]) for place in (0, 1, 3))
+        new = emit(ew.MulOp, let_in, emit(ew.TanhOp, parts[2]))
+        cell = emit(ew.AddOp, emit(ew.MulOp, kept, carried[1]), new)
+        state = emit(ew.MulOp, shown, emit(ew.TanhOp, cell))
+        return [emit(MatmulOp, state, projection, transpose_rhs=True), cell]
+
+    return _over_steps(given, initial, next_state, is_backward)
+
+
+def _over_steps(
+    given: ir.Value,
+    initial: Sequence[ir.Value],
+    next_state: Callable[[ir.Value, Sequence[ir.Value]], list[ir.Value]],
+    is_backward: bool,
+) -> tuple[ir.Value, Sequence[ir.Value]]:
+    """The states after all steps [steps, batch, size], and the values carried last, of which the state is the first.
+
+    `next_state` computes the values carried next from the step's row of `given` and the values carried.
+    """
+    steps = extent(given, 0)
+    sizes = joined([dims_of(given, 1, 2), dims_of(initial[0], 1, 2)])
 
     def body(number: ir.Value, carried: Sequence[ir.Value]) -> tuple[list[ir.Value], list[Stack]]:
         at = number
         if is_backward:
             at = emit(ew.SubOp, emit(ew.SubOp, steps, scalar(1, steps)), number)
-        recalled = added(emit(MatmulOp, carried[0], weights[1], transpose_rhs=True), own_bias)
-        state = step(row(given, at), recalled, carried[0], size)
-        return [state], [Stack([(at, state)], shape)]
+        made = next_state(row(given, at), carried)
+        return made, [Stack([(at, made[0])], sizes)]
 
-    (last,), (stacked,) = counted(steps, [initial], body)
+    last, (stacked,) = counted(steps, list(initial), body)
     return stacked, last
 
 

@@ -51,6 +51,16 @@ def test_a_module_computes_what_torch_does(name):
         assert_close(run(*arguments), module(*arguments))
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize("bias", [True, False])
+def test_an_lstm_that_projects_its_states(bias):
+    module = torch.nn.LSTM(4, 6, 2, bias=bias, proj_size=3, bidirectional=True, batch_first=True).eval()
+    x = torch.randn(2, 5, 4)
+    run = stepwell.compile(module, (x,), options=stepwell.Options(cache=False, fallback="error"))
+    with torch.no_grad():
+        assert_close(run(x), module(x))
+
+
 def test_a_second_process_does_not_decompose(tmp_path, monkeypatch):
     from stepwell.frontend.torch import live
 
