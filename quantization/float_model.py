@@ -109,7 +109,8 @@ class FloatModel:
         if not result.products:
             raise QuantizationError(
                 f"{found.name}: has no Conv, Gemm or MatMul whose weights are float32 constants; "
-                "a model that is quantised already, or that computes its weights, has nothing to quantise"
+                "a model that is quantised already, that computes its weights, or whose products are all in branches "
+                "and loops, has nothing to quantise"
             )
         return result
 
