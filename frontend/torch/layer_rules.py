@@ -1,9 +1,10 @@
-"""Rules by which PyTorch decomposes whole layers and quantised products that it has as single ops."""
+"""Rules by which PyTorch decomposes whole layers, histograms and quantised products that it has as single ops."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -144,6 +145,80 @@ def weight_norm_backward(
     return of_v, along / norms
 
 
+def histogram_of_dimensions(
+    input: torch.Tensor, bins: Sequence[torch.Tensor], weight: torch.Tensor | None = None, density: bool = False
+) -> torch.Tensor:
+    """Computes the numbers, or total weights, or shares per volume, of rows in boxes; bins are the ends of each column.
+
+    The last box includes its upper end.
+    """
+    rows = input.reshape(-1, len(bins))
+    counts = [ends.numel() - 1 for ends in bins]
+    place = torch.zeros_like(rows[:, 0], dtype=torch.int64)
+    is_inside = torch.ones_like(place, dtype=torch.bool)
+    volume = torch.ones((), dtype=input.dtype)
+    for column, ends, count in zip(rows.unbind(1), bins, counts, strict=True):
+        number = torch.searchsorted(ends, column.contiguous(), right=True) - 1
+        place = place * count + number.clamp(max=count - 1)
+        is_inside = is_inside & (column >= ends[0]) & (column <= ends[-1])
+        volume = volume.unsqueeze(-1) * ends.diff()
+    total = math.prod(counts)
+    weights = torch.ones_like(rows[:, 0]) if weight is None else weight.reshape(-1)
+    made = torch.zeros(total + 1, dtype=input.dtype).index_add(0, torch.where(is_inside, place, total), weights)
+    made = made[:-1].reshape(counts)
+    return made / (made.sum() * volume) if density else made
+
+
+def histogram(
+    input: torch.Tensor, bins: torch.Tensor, weight: torch.Tensor | None = None, density: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes the numbers of elements between the ends of bins, as `histogram_of_dimensions`, and returns the ends."""
+    return histogram_of_dimensions(input.reshape(-1, 1), [bins], weight, density), bins.clone()
+
+
+def renormed_embedding(input: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float) -> torch.Tensor:
+    """Scales down the rows of a table at indices whose norm is greater than a maximum."""
+    places = indices.flatten().to(torch.int64)
+    rows = input.index_select(0, places)
+    norms = torch.linalg.vector_norm(rows, norm_type, -1, keepdim=True)
+    # PyTorch adds this number, too.
+    return input.index_copy(0, places, torch.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
+
+
+def fractional_max_pool(
+    input: torch.Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes the maxima of windows whose distances random numbers choose, and their indices in an image.
+
+    Args:
+        input: [batch, channels, spatial...], or without a batch.
+        kernel_size: the size of a window.
+        output_size: the number of windows along each dimension.
+        random_samples: [batch, channels, dimensions], between 0 and 1.
+    """
+    dimensions = len(output_size)
+    images = input if input.dim() == dimensions + 2 else input.unsqueeze(0)
+    sizes = images.shape[2:]
+    samples = random_samples.to(images.dtype)
+    places = torch.zeros((*images.shape[:2], *[1] * (2 * dimensions)), dtype=torch.int64)
+    for axis, (size, kernel, count) in enumerate(zip(sizes, kernel_size, output_size, strict=True)):
+        # In images of two dimensions, the first number is for the columns.
+        sample = samples[:, :, 1 - axis if dimensions == 2 else axis].unsqueeze(-1)
+        last = torch.full_like(sample, size - kernel)
+        step = last / max(count - 1, 1)
+        steps = torch.arange(count - 1, dtype=images.dtype)
+        starts = ((steps + sample) * step).to(torch.int64) - (sample * step).to(torch.int64)
+        found = torch.cat([starts, last.to(torch.int64)], -1).unsqueeze(-1) + torch.arange(kernel)
+        shape = [1] * (2 * dimensions)
+        shape[axis], shape[dimensions + axis] = count, kernel
+        places = places * size + found.reshape(*images.shape[:2], *shape)
+    windows = places.flatten(2, 1 + dimensions).flatten(3)
+    values, chosen = images.flatten(2).gather(2, windows.flatten(2)).reshape(windows.shape).max(-1)
+    indices = windows.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    made = [item.unflatten(2, tuple(output_size)) for item in (values, indices)]
+    return (made[0], made[1]) if images is input else (made[0].squeeze(0), made[1].squeeze(0))
+
+
 _aten = torch.ops.aten
 
 LAYER_RULES: Mapping[Any, Callable[..., Any]] = {
@@ -153,5 +228,10 @@ LAYER_RULES: Mapping[Any, Callable[..., Any]] = {
     _aten._int_mm.default: whole_product,
     _aten.fake_quantize_per_tensor_affine_cachemask.default: fake_quantized,
     _aten._weight_norm_interface_backward.default: weight_norm_backward,
+    _aten.embedding_renorm.default: renormed_embedding,
+    _aten.fractional_max_pool2d.default: fractional_max_pool,
+    _aten.fractional_max_pool3d.default: fractional_max_pool,
+    _aten.histogram.bins_tensor: histogram,
+    _aten._histogramdd_from_bin_tensors.default: histogram_of_dimensions,
 }
 """The rules by op."""

@@ -88,3 +88,34 @@ def test_gradients_of_grouped_attention():
             return nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True, enable_gqa=True)
 
     check_gradients(Grouped(), torch.randn(2, 5, 8))
+
+
+@pytest.mark.parametrize("density", [False, True])
+def test_histograms_between_given_ends(density):
+    ends = [torch.tensor([0.0, 0.25, 0.5, 1.0]), torch.tensor([0.1, 0.7, 0.9])]
+    x, weight = torch.rand(40, 2), torch.rand(40)
+    x[0], x[1] = torch.tensor([1.0, 0.9]), torch.tensor([0.25, 0.1])
+    check(lambda x: torch.histogram(x[:, 0], ends[0], density=density), x)
+    check(lambda x: torch.histogramdd(x, ends, density=density).hist, x)
+    check(lambda x, weight: torch.histogramdd(x, ends, weight=weight, density=density).hist, x, weight)
+
+
+@pytest.mark.parametrize("norm_type", [2.0, 1.0])
+def test_an_embedding_with_a_greatest_norm(norm_type):
+    layer = nn.Embedding(10, 4, max_norm=1.5, norm_type=norm_type).requires_grad_(False)
+    other, indices = copy.deepcopy(layer), torch.tensor([[1, 2, 2], [7, 1, 0]])
+    compiled = torch.compile(layer, backend="stepwell", options={"fallback": "error", "cache": False})
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(indices), other(indices))
+    torch.testing.assert_close(layer.weight, other.weight)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "shape", "kernel", "size"),
+    [(2, (2, 3, 9, 11), (2, 3), (4, 5)), (2, (3, 9, 11), 2, (1, 5)), (3, (2, 3, 7, 8, 9), (2, 3, 2), (3, 2, 4))],
+    ids=["2d", "2d without a batch", "3d"],
+)
+def test_fractional_pooling(dimensions, shape, kernel, size):
+    pool = [nn.functional.fractional_max_pool2d, nn.functional.fractional_max_pool3d][dimensions - 2]
+    x, samples = torch.randn(shape), torch.rand(shape[0] if len(shape) == dimensions + 2 else 1, 3, dimensions)
+    check(lambda x: pool(x, kernel, size, return_indices=True, _random_samples=samples), x)
