@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ from ..tuning.choices import best_trials, tuning_of
 from ..tuning.database import Database, default_path
 from ..tuning.distributed.job import TuningJob
 from ..tuning.distributed.search import search_on_cluster
+from ..tuning.model import tunable_model
 from ..tuning.options import SEARCHERS, TuningOptions
 from ..tuning.profiles import read_profile
+from ..tuning.refit import keep_figures, refit, refit_kernels
 from ..tuning.report import page, summary
 from ..tuning.search import ModelSearch
 from ..tuning.session import SearchResult
@@ -49,6 +51,7 @@ _DESCRIPTION = """Searches for schedules that make a model's kernels faster, and
     why KERNEL                      explain why a kernel has its schedule
     export FILE                     write the best schedules of all kernels, for --tuning
     merge DATABASE...               copy the trials of other databases
+    refit MODEL... [--keep]         fit the cost function to the trials of models, for better default schedules
     prune                           delete trials of other versions of the compiler
 
 Ctrl-C ends a search early; every trial is kept, and the next search continues from there."""
@@ -76,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
             each.add_argument("kernel", metavar="KERNEL")
         elif action == "export":
             each.add_argument("output", metavar=f"FILE{SUFFIX}")
+        elif action == "refit":
+            each.add_argument("models", nargs="+", metavar="MODEL", help="models that were tuned with the same options")
+            each.add_argument("--keep", action="store_true", help="use the figures for all compiles on this machine")
+            model_options.add_model_options(each)
         elif action == "merge":
             each.add_argument("others", nargs="+", metavar="DATABASE")
         each.add_argument("--database", metavar="FILE", help="the database of trials (default: in the cache's folder)")
@@ -329,6 +336,35 @@ def _prune(options: argparse.Namespace) -> int:
     return _say(options, f"{database.path}: {quantity(count, 'trial')} deleted", trials=count)
 
 
+def _refit(options: argparse.Namespace) -> int:
+    if options.target != "cpu":
+        raise UsageError(f"--target {options.target}: only figures of this machine are fitted, for the target cpu")
+    database, random, spaces, machines = _database(options), np.random.default_rng(0), {}, set()
+    for path in options.models:
+        source = read_source(path)
+        inputs = Given.read(options, random).all_inputs(source.interface()[0], random)
+        shapes = {name: array.shape for name, array in inputs.items()}
+        setup = Setup.of(options.target, Options(winograd=not options.no_winograd, codegen_threads=1))
+        with tunable_model(source, shapes, setup, {}) as model:
+            spaces |= {name: kernel.space for name, kernel in model.kernels.items()}
+            machines.add(database.add_machine(model.machine))
+    trials = [trial for trial in database.trials() if trial.conditions.machine in machines]
+    found = refit(refit_kernels(spaces, trials))
+    is_kept = options.keep and found.is_better and keep_figures(found)
+    if options.json:
+        running.print_json({"schema": _SCHEMA, **asdict(found), "kept": is_kept})
+        return 0
+    print(f"{quantity(found.kernels, 'kernel')} with {quantity(found.trials, 'trial')}")
+    print(f"the best schedule is {found.before:.3f} times as fast as the one that the cost function chooses")
+    print(
+        f"with fitted figures {found.after:.3f} times; with figures fitted to other kernels {found.left_out:.3f} times"
+    )
+    print("+".join(f"{name}={value:g}" for name, value in found.figures.items()) or "no figure is worth a change")
+    if options.keep:
+        print("kept: compiles for the target cpu use them" if is_kept else "not kept: kernels left out do not gain")
+    return 0
+
+
 def _say(options: argparse.Namespace, text: str, **record: Any) -> int:
     if options.json:
         running.print_json({"schema": _SCHEMA, **record})
@@ -344,6 +380,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "why": _why,
     "export": _export,
     "merge": _merge,
+    "refit": _refit,
     "prune": _prune,
 }
 

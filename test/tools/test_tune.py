@@ -79,3 +79,13 @@ def test_a_scheduler_that_does_not_answer(capsys) -> None:
     pytest.importorskip("distributed", reason="the package distributed is not installed")
     assert tune.main(["model.onnx", *SHORT, "--workers", "nowhere"]) == 1
     assert "no scheduler answers at nowhere: start one by 'dask scheduler'" in capsys.readouterr().err
+
+
+@pytest.mark.sweep
+def test_a_refit_reads_the_trials_of_models(folder, capsys) -> None:
+    assert tune.main(["model.onnx", *SHORT]) == 0
+    capsys.readouterr()
+    assert tune.main(["refit", "model.onnx", "--database", "trials.sqlite"]) == 1
+    assert "kernels with 4 trials or more, but a refit needs 4: tune for longer" in capsys.readouterr().err
+    assert tune.main(["refit", "model.onnx", "--database", "trials.sqlite", "--target", "x86-64-v3"]) == 2
+    assert "only figures of this machine are fitted" in capsys.readouterr().err

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ....machines.machine import Machine
 from ....support.errors import StepwellError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SpaceChoice = Mapping[str, Any]
 """Values by the names of axes. An axis that is missing or has the value None is as in the default schedule."""
@@ -70,6 +73,10 @@ class SearchSpace(ABC):
         Raises:
             RefusedError: the choice is not legal.
         """
+
+    def on(self, machine: Machine) -> Self:
+        """Returns the same schedules, whose times are predicted for another description of the machine."""
+        return replace(self, machine=machine)
 
     def complete(self, parameters: Parameters) -> dict[str, Any]:
         """Returns all parameters of a schedule."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....machines import caches
+from ....machines.machine import Machine
 from ....machines.matrix_units import divisor
 from ....machines.paces import paces_of
 from ....machines.tiles import TILE_CYCLES, depthwise_cycles, step_cycles, waiting_cycles
@@ -55,6 +56,10 @@ class TiledSpace(SearchSpace):
             axes.append(Axis.of("steps", _STEPS))
             axes.append(Axis.of("prefetch", (0, 1)))
         return TiledSpace(groups[0].machine, default, tuple(axes), tuple(groups), is_depthwise)
+
+    def on(self, machine: Machine) -> TiledSpace:
+        groups = tuple(replace(group, machine=machine) for group in self.groups)
+        return replace(self, machine=machine, groups=groups)
 
     def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         tiles = [list(tile) for tile in self.default["tiles"]]
