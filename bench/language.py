@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lm.model import LanguageModel, load
+from ..lm.loading import load
+from ..lm.model import LanguageModel
 from ..runtime.devices.peaks import Peaks
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from .divergence import Divergence, measure_divergence
 from .encoder_decoder import EncoderDecoder, load_encoder_decoder
 from .engine import Engine, EngineFigures
 from .grammar import json_schema, regular_expression
-from .model import LanguageModel, TextSession, load
+from .loading import load
+from .model import LanguageModel, TextSession
 from .proposals import Proposals
 from .request import End, Piece, Request, TokenChoice
 from .sampling import SamplingOptions

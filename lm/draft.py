@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .text_pool import TextPool
+from .text_states import TextStates
 
 _LEAST_PROBABILITY = 0.4
 """Probability below which the draft model stops after its first token; the threshold of Hugging Face's transformers for
@@ -22,7 +22,7 @@ class DraftModel:
         most: maximum number of proposed tokens.
     """
 
-    def __init__(self, pool: TextPool, context: int, count: int, most: int) -> None:
+    def __init__(self, pool: TextStates, context: int, count: int, most: int) -> None:
         """Starts without a text.
 
         Args:

@@ -19,7 +19,7 @@ from .pages import PagedText
 from .prefix_cache import PrefixCache
 from .proposals import advance
 from .request import End, FinishReason, Request
-from .text_pool import CHUNK, SavedText, chunk_of
+from .text_states import CHUNK, SavedText, chunk_of
 
 _LOGGER = logging.getLogger("stepwell.lm")
 _CHUNK_BESIDE_OTHERS = 64
@@ -309,7 +309,7 @@ class Engine:
         paged, text.paged = text.paged, None
         if paged is None:
             return
-        if self._model.is_batch_invariant:  # steps round in another way than prompts
+        if self._model.is_batch_invariant and not self._table.is_whole:  # steps round in another way than prompts
             self._table.truncate(paged, len(text.request.tokens))
         self._prefixes.add(text.tokens, paged)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..driver.sources.huggingface_part import HuggingFacePartSource
 from ..driver.sources.onnx_decoder import OnnxDecoderSource
 from ..driver.sources.reading import read_source
 from ..driver.sources.source import ModelSource
@@ -12,7 +14,7 @@ from ..frontend.errors import ModelError
 from ..frontend.gguf.architectures import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
 from ..frontend.huggingface.folder import read_folder
-from ..frontend.huggingface.parts.importer import family_of
+from ..frontend.huggingface.parts.importer import family_of, initial_state
 from ..frontend.onnx.decoders.folder import is_decoder_folder, read_decoder_folder
 from .file_tokenizer import tokenizer_of_file
 from .folder_tokenizer import tokenizer_of_folder
@@ -27,11 +29,14 @@ class ModelFile:
         source: the decoder.
         tokenizer: the tokenizer.
         context: number of tokens that the model was made for.
+        initial: if texts have a state of fixed size, the numbers that fill parts of it without tokens; None if they
+            have keys and values.
     """
 
     source: ModelSource
     tokenizer: TextTokenizer
     context: int
+    initial: Mapping[str, float] | None = None
 
 
 def read_model(path: Path) -> ModelFile:
@@ -50,6 +55,9 @@ def read_model(path: Path) -> ModelFile:
                 f"has the model type '{config['model_type']}', an encoder-decoder: load it by "
                 "stepwell.lm.load_encoder_decoder"
             )
+        if family is not None:
+            step = HuggingFacePartSource.of(path, "step")
+            return ModelFile(step, tokenizer_of_folder(path), family.context_of(config), initial_state(path))
         source = read_source(path)
         file = read_folder(path) if path.is_dir() else read_gguf(path)
         tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)

@@ -36,12 +36,15 @@ class PageTable:
         pages: number of pages.
         page_size: number of tokens in a page.
         pages_of_text: maximum number of pages of a text.
+        is_whole: whether a page holds the state of all tokens of a text, which has a single page; no part of the text
+            can be used alone.
         references: number of texts that have each page.
     """
 
     pages: int
     page_size: int
     pages_of_text: int
+    is_whole: bool = False
     references: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +90,10 @@ class PageTable:
             self._add_page(text)
         return replaced
 
+    def usable(self, text: PagedText, length: int) -> int:
+        """Returns how many of the first `length` tokens of a text another text can begin with."""
+        return 0 if self.is_whole and length < text.length else length
+
     def share(self, text: PagedText, length: int) -> PagedText:
         """Returns a new text that begins with the first `length` tokens of another, in the same pages."""
         shared = PagedText(text.table.copy(), -(-length // self.page_size), length)
@@ -94,7 +101,8 @@ class PageTable:
         return shared
 
     def truncate(self, text: PagedText, length: int) -> None:
-        """Removes all tokens of a text behind the first `length`."""
+        """Removes all tokens of a text behind the first `length`; all tokens, if that many cannot be used alone."""
+        length = self.usable(text, min(length, text.length))
         pages = -(-length // self.page_size)
         for page in text.table[pages : text.pages].tolist():
             self.references[page] -= 1

@@ -45,6 +45,7 @@ class PrefixCache:
             common = min(len(key), len(wanted))
             different = np.asarray(key[:common]) != wanted[:common]
             length = int(different.argmax()) if different.any() else common
+            length = self._table.usable(self._texts[key], length)
             if length > most:
                 best, most = key, length
         if best is None:

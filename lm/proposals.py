@@ -14,7 +14,7 @@ import numpy as np
 
 from .generation import Generation
 from .pages import PagedText
-from .text_pool import TextPool
+from .text_states import TextStates
 
 _REST, _MOST_REST = 16, 256
 """Numbers of steps by one token after proposals were found slower: at first, and at most after as many failed tries in
@@ -146,7 +146,7 @@ class Proposals:
 
 
 def advance(
-    pool: TextPool,
+    pool: TextStates,
     paged: PagedText,
     generation: Generation,
     proposals: Proposals,

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..runtime.pools import PooledModel
 from .pages import PagedText, PageTable
-
-CHUNK = 512
-"""Maximum number of tokens of a prompt that one call takes; scratch memory grows with it."""
+from .text_states import SavedText, TextStates
 
 
-@dataclass(frozen=True)
-class SavedText:
-    """Keys and values of a text outside of the pool.
-
-    Attributes:
-        length: number of its tokens.
-        rows: for each array of the pool, the rows of these tokens.
-    """
-
-    length: int
-    rows: list[np.ndarray]
-
-
-def chunk_of(unread: int, most: int) -> int:
-    """Returns how many of some tokens a call reads.
-
-    A single token is not left for the last call if it can be avoided: the program for one token rounds in another way
-    than that for several, so results would depend on where a prompt is cut.
-    """
-    return most - 1 if unread == most + 1 and most > 2 else min(unread, most)
-
-
-class TextPool:
-    """Texts of a model, which share a pool of keys and values.
-
-    Attributes:
-        table: the pages of the texts.
-        nbytes: bytes of all pages. The system provides memory for those that were in use at some time.
-    """
+class TextPool(TextStates):
+    """Texts of a model, which share a pool of keys and values."""
 
     def __init__(
         self,
@@ -68,30 +38,12 @@ class TextPool:
         self.nbytes = pools.nbytes
 
     def step(self, texts: Sequence[PagedText], tokens: Sequence[Sequence[int]]) -> np.ndarray:
-        """Adds new tokens, equally many to each text.
-
-        Args:
-            texts: the texts; several of them take one token each.
-            tokens: the new tokens of each text, at most `CHUNK`.
-
-        Returns:
-            The logits after the last token of each text, f32[texts, vocabulary].
-
-        Raises:
-            OutOfPagesError: too few pages are free; no text has new tokens.
-        """
+        """See `TextStates`."""
         run = self._alone if len(texts) == 1 or self._together is None else self._together
         return self._run(run, texts, tokens, [len(tokens[0]) - 1])[:, 0]
 
     def check(self, text: PagedText, tokens: Sequence[int]) -> np.ndarray:
-        """Adds two or more tokens to one text, in one call of the program for them.
-
-        Returns:
-            The logits after each token, f32[tokens, vocabulary].
-
-        Raises:
-            OutOfPagesError: too few pages are free.
-        """
+        """See `TextStates`."""
         assert self._checking is not None, "the model was loaded without a program that checks tokens"
         return self._run(self._checking, [text], [tokens], range(len(tokens)))[0]
 
@@ -116,31 +68,13 @@ class TextPool:
             text.length += count
         return logits
 
-    def read(self, text: PagedText, tokens: Sequence[int]) -> np.ndarray:
-        """Adds one or more tokens to one text, in chunks; returns the logits after the last one, f32[vocabulary].
-
-        Raises:
-            OutOfPagesError: too few pages are free.
-        """
-        logits = np.empty(0)
-        start = 0
-        while start < len(tokens):
-            count = chunk_of(len(tokens) - start, CHUNK)
-            logits = self.step([text], [tokens[start : start + count]])[0]
-            start += count
-        return logits
-
     def save(self, text: PagedText) -> SavedText:
-        """Returns a copy of the keys and values of a text."""
+        """See `TextStates`."""
         slots = self._slots(text)
         return SavedText(text.length, [array[:, slots] for array in self._arrays])
 
     def restore(self, text: PagedText, saved: SavedText) -> None:
-        """Gives keys and values to a text without tokens.
-
-        Raises:
-            OutOfPagesError: too few pages are free.
-        """
+        """See `TextStates`."""
         self.table.reserve(text, saved.length)
         text.length = saved.length
         slots = self._slots(text)
@@ -153,11 +87,7 @@ class TextPool:
         return (text.table[: text.pages, None] * size + np.arange(size)).reshape(-1)[: text.length]
 
     def reserve(self, text: PagedText, length: int) -> None:
-        """Gives a text room for tokens up to `length`.
-
-        Raises:
-            OutOfPagesError: too few pages are free; nothing has changed.
-        """
+        """See `TextStates`."""
         replaced = self.table.reserve(text, length)
         if replaced is None:
             return

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     for package in ("gguf", "tokenizers", "jinja2"):
         require_package(package, "a chat", "lm")
-    from ..lm.model import load
+    from ..lm.loading import load
 
     sampling = text_options.sampling_of(options, options.seed)
     with progress(options, f"loading {Path(options.model).name}"):

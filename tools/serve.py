@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
     for package in ("gguf", "tokenizers", "jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client"):
         require_package(package, "the server", "serve")
     from ..lm.engine import Engine
-    from ..lm.model import load
+    from ..lm.loading import load
     from ..serve.listening import serve
     from ..serve.server import ServerOptions, TextServer
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stepwell
 from stepwell.lm import Engine, LanguageModel, SamplingOptions
-from stepwell.lm.text_pool import chunk_of
+from stepwell.lm.text_states import chunk_of
 
 from .decoders import written
 from .test_engine import Answer

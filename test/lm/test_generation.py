@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import stepwell
 from stepwell.lm import json_schema, regular_expression
-from stepwell.lm.model import LanguageModel, SamplingOptions, load
+from stepwell.lm.loading import load
+from stepwell.lm.model import LanguageModel, SamplingOptions
 from stepwell.runtime.pools import PooledModel
 
 from .decoders import SMALL, TOKENIZER, GgufConfig, write_decoder, written

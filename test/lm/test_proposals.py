@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import stepwell
 from stepwell.lm.engine import Engine
+from stepwell.lm.loading import load
 from stepwell.lm.lookup import TextLookup
-from stepwell.lm.model import LanguageModel, load
+from stepwell.lm.model import LanguageModel
 from stepwell.lm.proposals import Proposals
 from stepwell.lm.sampling import SamplingOptions
 

@@ -15,7 +15,7 @@ for package in ("gguf", "tokenizers", "jinja2"):
     pytest.importorskip(package, reason=f"the package {package} is not installed")
 
 from stepwell.bench.gguf_decoder import GgufConfig, byte_tokenizer, write_decoder  # noqa: E402
-from stepwell.lm.model import load  # noqa: E402
+from stepwell.lm.loading import load  # noqa: E402
 from stepwell.lm.sampling import SamplingOptions  # noqa: E402
 from stepwell.tools import chat, serve  # noqa: E402
 

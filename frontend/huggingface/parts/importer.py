@@ -18,12 +18,15 @@ from ...imported import ImportedModel, ModelInfo
 from ...json_file import read_json
 from ...main_signature import bound_inputs, declare, tensor_of
 from ..folder import CONFIG, read_arrays
+from .mamba import MambaStep
 from .part import ModelPart
+from .recurrent import RecurrentStep
+from .rwkv import RwkvStep
 from .t5 import T5Decoder, T5Encoder
 from .whisper import WhisperDecoder, WhisperEncoder
 
-StateKind = Literal["source"]
-"""State of a text besides keys and values of its tokens: keys and values of a source."""
+StateKind = Literal["source", "fixed"]
+"""State of a text: keys and values of its tokens and of a source, or arrays of fixed size."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,16 @@ class ModelFamily:
         return next(found, self.default_context)
 
 
+_ANY_LENGTH = 1 << 20
+"""Number of tokens of a text if neither the model nor its state limits it."""
+
 FAMILIES = {
     "t5": ModelFamily("source", {"encoder": T5Encoder, "decoder": T5Decoder}, ("n_positions",), 512),
     "whisper": ModelFamily(
         "source", {"encoder": WhisperEncoder, "decoder": WhisperDecoder}, ("max_target_positions",), 448
     ),
+    "mamba": ModelFamily("fixed", {"step": MambaStep}, ("max_position_embeddings",), _ANY_LENGTH),
+    "rwkv": ModelFamily("fixed", {"step": RwkvStep}, ("context_length",), 1024),
 }
 """The families by the model types of transformers; numbers are the defaults of their configurations there."""
 
@@ -65,6 +73,13 @@ def family_of(folder: Path) -> tuple[ModelFamily | None, dict[str, Any]]:
     """
     config = read_json(folder / CONFIG)
     return FAMILIES.get(str(config.get("model_type"))), config
+
+
+def initial_state(folder: Path) -> dict[str, float]:
+    """Returns the numbers that fill parts of the state of a text without tokens; others are filled with 0."""
+    family, _ = family_of(folder)
+    step = family.parts["step"] if family is not None else None
+    return dict(step.initial) if step is not None and issubclass(step, RecurrentStep) else {}
 
 
 def describe_part(folder: Path, part: str) -> ModelInfo:
