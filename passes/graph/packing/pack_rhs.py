@@ -6,12 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
 from ....dialects.stepwell.panels import BY_COLUMNS
 from ....machines.caches import L2_WAYS, cached_bytes, way_bytes
 from ....machines.machine import Machine
+from ....machines.matrix_units import LEAST_ROWS, has_matrix_unit
 from ....machines.panels import choose_panel
 from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..products.byte_products import sum_bytes
@@ -23,6 +27,9 @@ _LEAST_ROWS = 64
 # Number of pages of a right-hand side that a first-level TLB holds besides the pages of all other data.
 _PAGES = 32
 
+_BRAIN, _PAIR = np.dtype(ml_dtypes.bfloat16), 2
+"""The type that a matrix unit multiplies beside bytes, and its neighbours along the reduction in a lane."""
+
 
 @dataclass(frozen=True)
 class PackRhs(Pattern[MatmulOp]):
@@ -30,7 +37,8 @@ class PackRhs(Pattern[MatmulOp]):
 
     Vectors run along the columns, so a transposed y is rearranged in any case: by the kernel of the product if all rows
     of x stay in the cache while it goes through the panels. Any other y is packed if its rows take many pages or evict
-    each other from the cache, and if there is enough work to pay for the copy.
+    each other from the cache, and if there is enough work to pay for the copy. A matrix unit reads pairs of bf16, which
+    no other order has.
     """
 
     machine: Machine
@@ -49,6 +57,8 @@ class PackRhs(Pattern[MatmulOp]):
         columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
         batch = math.prod(right[:-2])
         rows = math.prod(left[:-1]) // batch
+        if rows >= LEAST_ROWS and has_matrix_unit(self.machine) and dtype_of(op.rhs) == _BRAIN:
+            return self._in_pairs(op, (batch, rows, depth, columns))
         if self.in_kernels and op.transpose_rhs and rows * depth * size <= cached_bytes(self.machine):
             panel = choose_panel(self.machine, columns, lanes, rows)
             flat = ReshapeOp(op.rhs, shape=(batch * columns * depth,)).result
@@ -61,6 +71,19 @@ class PackRhs(Pattern[MatmulOp]):
         panels = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
         packed = ReshapeOp(panels, shape=(batch * columns * depth,)).result
         return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch).result
+
+    def _in_pairs(self, op: MatmulOp, sizes: tuple[int, int, int, int]) -> Replacement:
+        batch, rows, depth, columns = sizes
+        panel = choose_panel(self.machine, columns, self.machine.lanes(sum_bytes(op)), rows, even=True, in_tiles=True)
+        if columns % panel or depth % _PAIR:
+            return Refusal("the right operand does not consist of whole panels of pairs")
+        panels, pairs = (columns // panel, panel), (depth // _PAIR, _PAIR)
+        split, axes = (batch, *pairs, *panels), (0, 3, 1, 4, 2)
+        if op.transpose_rhs:
+            split, axes = (batch, *panels, *pairs), (0, 1, 3, 2, 4)
+        moved = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
+        packed = ReshapeOp(moved, shape=(batch * columns * depth,)).result
+        return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch, grain=_PAIR).result
 
 
 def _is_worth_packing(machine: Machine, rows: int, depth: int, stride: int) -> bool:
