@@ -77,6 +77,13 @@ def test_a_tile_that_does_not_fit_the_registers_is_refused(opened, tmp_path) -> 
         space.parameters({"tile": (24,), "panels": 3})
 
 
+def test_a_tile_of_a_kernel_with_other_dimensions_is_refused(opened, tmp_path) -> None:
+    model = opened(graphs.product(tmp_path / "model.onnx"))
+    (space,) = [kernel.space for kernel in model.kernels.values() if isinstance(kernel.space, TiledSpace)]
+    with pytest.raises(RefusedError, match="a tile of 2 dimensions does not suit 1 dimensions of rows"):
+        space.parameters({"tile": (4, 2)})
+
+
 def test_the_cost_function_prefers_larger_tiles(opened, tmp_path) -> None:
     model = opened(graphs.product(tmp_path / "model.onnx"))
     (space,) = [kernel.space for kernel in model.kernels.values() if isinstance(kernel.space, TiledSpace)]

@@ -235,8 +235,10 @@ def _suffix(number: int) -> str:
 
 
 def _whole_tile(group: Extents, inner: Sequence[int]) -> list[int]:
-    tile = [1] * len(group.outer)
-    for dim, step in zip(group.rows[-2:], inner, strict=True):
+    tile, rows = [1] * len(group.outer), group.rows[-2:]
+    if len(rows) != len(inner):  # the choice was made for a kernel with other dimensions
+        raise RefusedError(f"a tile of {len(inner)} dimensions does not suit {len(rows)} dimensions of rows")
+    for dim, step in zip(rows, inner, strict=True):
         tile[dim] = step
     return tile
 
