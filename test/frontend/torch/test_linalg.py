@@ -70,3 +70,18 @@ def test_singular_matrix():
         "orthogonal": lambda a: (lambda u: u @ u.mT)(linalg.svd(a)[0]),
     }
     check(functions, a, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.1], ids=["large diagonal", "small diagonal"])
+def test_symmetric_matrices(share):
+    def solved(a):
+        matrix = a + a.mT - (1 - share) * 2 * torch.diag_embed(a.diagonal(dim1=-2, dim2=-1))
+        factor, pivots, info = linalg.ldl_factor_ex(matrix)
+        return factor, pivots, info, linalg.ldl_solve(factor, pivots, a[..., :2])
+
+    functions = {
+        "factors": solved,
+        "exchanged": lambda a: solved(torch.eye(5, dtype=a.dtype).flip(0) / 2 + a * 0),
+        "zeros": lambda a: linalg.ldl_factor_ex(a * 0),
+    }
+    check(functions, matrices(7, 5, 5), rtol=1e-9, atol=1e-9)
