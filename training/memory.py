@@ -14,7 +14,8 @@ from ..driver.compile.planned_memory import planned_bytes
 from ..driver.context import compiler_context
 from ..driver.setup import Setup
 from ..driver.sources.reading import read_source
-from ..passes.differentiation.recomputation import RepeatedOps, StepGraph
+from ..passes.differentiation.recomputation import StepGraph
+from ..passes.differentiation.step_plan import RepeatedOps
 from ..passes.ir.functions import body_of, main_function
 from ..passes.ir.locations import dominant
 from ..runtime.recomputation import ForwardValue, Recomputation

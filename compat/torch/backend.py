@@ -40,13 +40,17 @@ from ...frontend.torch.steps import CompiledPiece
 from ...frontend.torch.updates import update_in_place
 from ...runtime.executable import Executable
 from ...runtime.host.fallback import Fallback, FallbackWarning
+from ...runtime.recomputation import Recomputation
+from ...support.errors import StepwellWarning
 from ...support.heap import release_free_memory
 from ...support.warning import warn
 from ...support.wording import quantity
+from ...targets.registry import target_of
 from . import cache_artifacts  # noqa: F401  # entries of the cache are artifacts of torch
 from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
 from .higher_order import repeatable
+from .partition import Partition
 from .release import release
 from .settings import Settings
 
@@ -66,7 +70,7 @@ def stepwell(
         module: the graph.
         example_inputs: the arguments of the first call.
         mode: the argument of `torch.compile`.
-        options: "freezing", "release_weights", "target", and the fields of `stepwell.Options`.
+        options: "freezing", "release_weights", "memory_budget", "target", and the fields of `stepwell.Options`.
 
     Raises:
         OptionError: a mode or an option is unknown, or has a value that is not allowed.
@@ -82,6 +86,7 @@ def stepwell(
         inference_compiler=wrapped(compiler.inference),
         decompositions=python_decompositions(),
         keep_inference_input_mutations=True,
+        **compiler.partition(),
     )
     # A composite that stays whole has no derivative, and no rule for batches.
     keeps_composites = not has_gradients and not _transforms(module)
@@ -158,6 +163,7 @@ class _Compiler:
         self._traces: dict[int, str] = {}  # of the forward graph
         self.is_random = False
         self._is_repeated = False
+        self._plan: Recomputation | None = None
         self._weights = {
             index: value
             for index, (node, value) in enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=False))
@@ -185,6 +191,20 @@ class _Compiler:
         if self._settings.setup.options.fallback != "quiet":
             warn(f"{self._name}: {text}", FallbackWarning)
 
+    def partition(self) -> dict[str, Any]:
+        """The arguments of AOTAutograd by which a budget of memory divides a training step."""
+        budget = self._settings.memory_budget
+        if budget is None:
+            return {}
+
+        def report(plan: Recomputation) -> None:
+            self._plan = plan
+
+        def refuse(reason: str) -> None:
+            warn(f"{self._name}: {reason}", StepwellWarning)
+
+        return {"partition_fn": Partition(budget, target_of(self._settings.setup.target).machine, report, refuse)}
+
     def inference(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph without gradients."""
         return self._compiled(module, "inference", self._settings.freezing and not is_ahead())
@@ -207,6 +227,7 @@ class _Compiler:
     def _compiled(self, module: torch.fx.GraphModule, kind: str, freezing: bool) -> Callable[..., Any]:
         name = self._name if kind == "inference" else f"{self._name}, {kind}"
         entry = record.add(record.GraphRecord(name, kind))
+        entry.recomputation = self._plan if kind == "forward" else None
         start = time.perf_counter()
         static = self._static(module)
         found = {item: weight for item, weight in static.items() if weight is not None} if freezing else {}

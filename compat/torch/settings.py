@@ -10,6 +10,7 @@ from ...driver.options import Options, options_of
 from ...driver.setup import Setup
 from ...support.errors import OptionError, StepwellWarning
 from ...support.warning import warn
+from ...training.memory import check_budget
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -22,11 +23,14 @@ class Settings:
         setup: target and options of the compiles.
         freezing: whether parameters and buffers are constants of graphs that are traced without gradients.
         release_weights: whether the memory of weights that are constants is released: they are mapped from files then.
+        memory_budget: the most bytes of the values of a training step, or, up to 1, a fraction of what they take if
+            none is computed again; None for any.
     """
 
     setup: Setup
     freezing: bool = False
     release_weights: bool = False
+    memory_budget: int | float | None = None
 
     @staticmethod
     def of(mode: str | None, options: Mapping[str, Any] | None) -> Settings:
@@ -34,7 +38,7 @@ class Settings:
 
         Args:
             mode: one of PyTorch's modes.
-            options: "freezing", "release_weights", "target", and the fields of `stepwell.Options`.
+            options: "freezing", "release_weights", "memory_budget", "target", and the fields of `stepwell.Options`.
 
         Raises:
             OptionError: a mode or an option is unknown, or has a value that is not allowed.
@@ -54,7 +58,9 @@ class Settings:
         target = given.pop("target", "cpu")
         if not isinstance(target, str):
             raise OptionError(f"target is {target!r}, and must be a name")
-        return Settings(Setup.of(target, options_of(given, Options)), freezing, is_released)
+        budget = given.pop("memory_budget", None)
+        check_budget(budget)
+        return Settings(Setup.of(target, options_of(given, Options)), freezing, is_released, budget)
 
 
 def _flag(given: dict[str, Any], name: str) -> bool:

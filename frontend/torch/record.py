@@ -10,6 +10,7 @@ from typing import Any
 
 from ...runtime.executable import Executable
 from ...runtime.host.fallback import Fallback
+from ...runtime.recomputation import Recomputation
 from ...support.errors import StepwellWarning
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
@@ -34,6 +35,8 @@ class GraphRecord:
         in_place: number of arguments that PyTorch updates in place, between pieces, so that they are not copied.
         seconds: the time of the compile after Dynamo and AOTAutograd.
         note: further information; empty if there is none.
+        recomputation: what `memory_budget` made the backward graph compute again; None without a budget, and for graphs
+            other than forward ones.
     """
 
     name: str
@@ -44,6 +47,7 @@ class GraphRecord:
     in_place: int = 0
     seconds: float = 0.0
     note: str = ""
+    recomputation: Recomputation | None = None
 
     @property
     def on_torch(self) -> tuple[Fallback, ...]:
@@ -59,6 +63,7 @@ class GraphRecord:
             lines += [f"    {line}" for line in piece.explain().splitlines()]
         lines += [f"  {quantity(self.in_place, 'argument')} updated in place by PyTorch"] * bool(self.in_place)
         lines += [f"  in PyTorch: {item}" for item in self.on_torch]
+        lines += [f"  {line}" for line in str(self.recomputation or "").splitlines()]
         return "\n".join(lines)
 
 

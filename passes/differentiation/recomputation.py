@@ -9,9 +9,7 @@ by which later passes tell it from the op itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Collection, Mapping
 
 from mlir import ir
 
@@ -22,51 +20,18 @@ from ..ir.locations import AGAIN, dominant
 from ..ir.memory_layout import byte_size
 from ..ir.rewriting import walk
 from ..ir.values import is_tensor
-from .minimum_cut import CutGraph
 from .regions import cloned
 from .reverse import values_read
+from .step_plan import StepOp, StepPlan, nanoseconds
 
 _WITHOUT_WORK = frozenset({"stepwell.constant", "stepwell.parameter", "arith.constant"})
-_PRODUCTS = frozenset({"attention", "contraction", "convolution", "depthwise", "winograd"})
-_RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""Prices of a byte that is kept, in nanoseconds: from far less than the time to read it from memory to far more."""
-_SEGMENTS = (2, 3, 4, 6, 8, 12, 16)
-"""Numbers of parts of the forward pass whose ends are kept."""
-_SHARES = (0.25, 0.5, 0.75)
-"""Shares of the forward pass, from its beginning, of which values are computed again: they are kept for longest."""
-_EFFICIENCY = 0.6
-"""Share of the peak rate that products reach; measured products of training steps reach 0.5 to 0.8 of it."""
 
 
-@dataclass(frozen=True)
-class RepeatedOps:
-    """Ops of the forward pass that are computed again.
-
-    Attributes:
-        ops: their places in @main.
-        nanoseconds: estimated time of computing them again.
-        peak: estimated bytes of all values that are alive at the same time.
-    """
-
-    ops: frozenset[int]
-    nanoseconds: float
-    peak: int
-
-
-@dataclass(frozen=True)
-class _Step:
-    """An op in the order of a step: the op at a place, or the copy of it."""
-
-    place: int
-    is_copy: bool
-
-
-class StepGraph:
-    """@main of a training step, as a forward and a backward pass.
+class StepGraph(StepPlan):
+    """@main of a training step.
 
     Attributes:
         ops: the ops of @main, without the terminator.
-        kept: the places of the ops whose results the backward pass reads, except those without work.
     """
 
     def __init__(self, block: ir.Block, forward: int, machine: Machine) -> None:
@@ -79,186 +44,26 @@ class StepGraph:
         """
         *views, terminator = block.operations
         self.ops = [view.operation for view in views]
-        self._forward, self._machine = forward, machine
         self._returned = set(terminator.operands)
-        self._maker = {value: place for place, op in enumerate(self.ops) for value in op.results}
-        self._reads = [[self._maker[value] for value in _tensors(op) if value in self._maker] for op in self.ops]
-        self._bytes = [self._stored_bytes(op) for op in self.ops]
-        self._is_free = [op.name in _WITHOUT_WORK for op in self.ops]
-        self._kinds = [kernel_class(op) for op in self.ops]
-        self._times = [self._time(op, kind) for op, kind in zip(self.ops, self._kinds, strict=True)]
-        read = {place for reads in self._reads[forward:] for place in reads if place < forward}
-        self.kept = sorted(place for place in read if not self._is_free[place])
+        maker: dict[ir.Value, int] = {value: place for place, op in enumerate(self.ops) for value in op.results}
+        super().__init__([self._described_op(op, maker, machine) for op in self.ops], forward)
 
-    def bytes_of(self, place: int) -> int:
-        """Returns the bytes of the results of an op that are not outputs."""
-        return self._bytes[place]
-
-    def time_of(self, place: int) -> float:
-        """Returns the estimated time of an op in nanoseconds."""
-        return self._times[place]
-
-    def choices(self) -> list[RepeatedOps]:
-        """Returns choices, the cheapest first: each has a smaller estimated peak than those before it.
-
-        The first one computes nothing again. Others are minimum cuts, at several prices of a byte that is kept: of the
-        whole forward pass, of its beginning, and of parts of it whose ends are kept.
-        """
-        held = [frozenset[int](), *map(self._ends, _SEGMENTS), *map(self._late, _SHARES)]
-        sets = dict.fromkeys(self._cut(rate, kept) for kept in held for rate in _RATES)
-        found = sorted(
-            (self._choice(ops) for ops in {frozenset[int](): None, **sets}),
-            key=lambda item: (item.nanoseconds, item.peak),
+    def _described_op(self, op: ir.Operation, maker: Mapping[ir.Value, int], machine: Machine) -> StepOp:
+        view, kind = view_of(op), kernel_class(op)
+        width = 4 if not op.results else max(byte_size(op.results[0].type) // max(_count(op.results[0]), 1), 1)
+        moved = sum(byte_size(value.type) for value in {*op.results, *op.operands} if is_tensor(value))
+        return StepOp(
+            reads=[maker[value] for value in _tensors(op) if value in maker],
+            bytes=self._stored_bytes(op),
+            nanoseconds=0.0 if view is None or kind is None else nanoseconds(machine, kind, view.flops(), moved, width),
+            kind=kind,
+            is_free=op.name in _WITHOUT_WORK,
+            can_repeat=view is not None,
         )
-        kept = [found[0]]
-        for item in found[1:]:
-            if item.peak < kept[-1].peak:
-                kept.append(item)
-        return kept
 
     def _stored_bytes(self, op: ir.Operation) -> int:
         values = [value for value in op.results if is_tensor(value) and value not in self._returned]
         return sum(byte_size(value.type) for value in values)
-
-    def _time(self, op: ir.Operation, kind: str | None) -> float:
-        """The nanoseconds of an op: of its operations or of its bytes, whichever takes longer."""
-        view = view_of(op)
-        if kind is None or view is None:
-            return 0.0
-        machine = self._machine
-        width = 4 if not op.results else max(byte_size(op.results[0].type) // max(_count(op.results[0]), 1), 1)
-        lanes = machine.vector_bytes / width
-        rate = 2 * machine.wide_clock * machine.fma_units * lanes * _EFFICIENCY
-        if kind not in _PRODUCTS:
-            rate = machine.clock * lanes * machine.vector_units / 2
-        moved = sum(byte_size(value.type) for value in {*op.results, *op.operands} if is_tensor(value))
-        return max(view.flops() / rate, moved / machine.memory_rate)
-
-    def _can_repeat(self, place: int) -> bool:
-        return view_of(self.ops[place]) is not None
-
-    def _ends(self, count: int) -> frozenset[int]:
-        """The values alive between `count` parts of the forward pass, which are cut where these are smallest."""
-        last = dict.fromkeys(range(self._forward), 0)
-        for place in range(self._forward):
-            for read in self._reads[place]:
-                last[read] = place
-        change = [0] * (self._forward + 2)
-        for place in range(self._forward):
-            if last[place] > place:
-                change[place] += self._bytes[place]
-                change[last[place]] -= self._bytes[place]
-        alive = list(accumulate(change))
-        weight, found = self._kept_so_far(), set[int]()
-        total = weight[-1]
-        for part in range(1, count):
-            # Up to a quarter of a part away from the even division.
-            low, high = ((part + shift) * total / count for shift in (-0.25, 0.25))
-            places = [place for place in range(self._forward) if low <= weight[place] <= high]
-            if places:
-                cut = min(places, key=lambda place: (alive[place], place))
-                found |= {place for place in range(cut + 1) if last[place] > cut and not self._is_free[place]}
-        return frozenset(found)
-
-    def _kept_so_far(self) -> list[int]:
-        """The bytes of the values that are kept, up to each op of the forward pass."""
-        kept = set(self.kept)
-        return list(accumulate(self._bytes[place] if place in kept else 0 for place in range(self._forward)))
-
-    def _late(self, share: float) -> frozenset[int]:
-        """The ops after the beginning of the forward pass, which makes a share of the bytes that are kept."""
-        weight = self._kept_so_far()
-        return frozenset(place for place in range(self._forward) if weight[place] > share * weight[-1])
-
-    def _cut(self, rate: float, held: Collection[int]) -> frozenset[int]:
-        """The ops to compute again at a price of a byte, so that price and times together are least.
-
-        Each op has two vertices. On the source's side, the first one is an op whose result the backward pass needs, and
-        the second one an op that is computed again; its operands are needed then.
-        """
-        graph = CutGraph()
-        needed = {place: graph.vertex() for place in range(self._forward) if not self._is_free[place]}
-        again = {place: graph.vertex() for place in needed}
-        for place in needed:
-            price, time = rate * self._bytes[place], self._times[place]
-            can_repeat = place not in held and self._can_repeat(place)
-            # Needed, and not computed again: the price. Computed again: the time.
-            graph.edge(needed[place], again[place], price)
-            graph.edge(again[place], needed[place], float("inf"))
-            graph.edge(again[place], CutGraph.SINK, time + 1e-3 if can_repeat else 1e18)
-            for read in self._reads[place]:
-                if read in needed:
-                    graph.edge(again[place], needed[read], float("inf"))
-        for place in self.kept:
-            graph.edge(CutGraph.SOURCE, needed[place], float("inf"))
-        side = graph.source_side()
-        return self._reached(place for place in again if again[place] in side)
-
-    def _reached(self, ops: Iterable[int]) -> frozenset[int]:
-        """Those of some ops that are computed again for the backward pass, directly or for others."""
-        chosen, found = set(ops), set[int]()
-        pending = [place for place in self.kept if place in chosen]
-        while pending:
-            place = pending.pop()
-            if place not in found:
-                found.add(place)
-                pending += [read for read in self._reads[place] if read in chosen]
-        return frozenset(found)
-
-    def _before(self, place: int, ops: Collection[int], made: set[int]) -> list[int]:
-        """The ops to compute again before an op of the backward pass, in order; they are added to `made`."""
-        pending = [read for read in self._reads[place] if read in ops]
-        found = set[int]()
-        while pending:
-            item = pending.pop()
-            if item not in made:
-                made.add(item)
-                found.add(item)
-                pending += [read for read in self._reads[item] if read in ops]
-        return sorted(found)
-
-    def _choice(self, ops: frozenset[int]) -> RepeatedOps:
-        order, made = [_Step(place, False) for place in range(self._forward)], set[int]()
-        for place in range(self._forward, len(self.ops)):
-            order += [_Step(item, True) for item in self._before(place, ops, made)]
-            order.append(_Step(place, False))
-        fused = self._fused(order, ops)
-        time = sum(self._times[place] * (0.3 if _Step(place, True) in fused else 1) for place in ops)
-        return RepeatedOps(ops, time, self._peak(order, ops, fused))
-
-    def _sources(self, step: _Step, ops: Collection[int]) -> list[_Step]:
-        is_late = step.is_copy or step.place >= self._forward
-        return [_Step(read, is_late and read in ops) for read in self._reads[step.place]]
-
-    def _fused(self, order: Sequence[_Step], ops: Collection[int]) -> set[_Step]:
-        """The steps whose results are only in registers, since the kernel of their only reader computes them."""
-        readers: dict[_Step, list[_Step]] = {}
-        for step in order:
-            for source in self._sources(step, ops):
-                readers.setdefault(source, []).append(step)
-        found = set[_Step]()
-        for step in order:
-            kind, by = self._kinds[step.place], readers.get(step, [])
-            reader = self._kinds[by[0].place] if len(by) == 1 else None
-            is_absorbed = kind in (*_PRODUCTS, "elementwise") and reader == "elementwise"
-            # A view, and a value without memory of its own, have no kind.
-            if kind is None or is_absorbed or (kind == "elementwise" and reader == "reduction"):
-                found.add(step)
-        return found
-
-    def _peak(self, order: Sequence[_Step], ops: Collection[int], fused: Collection[_Step]) -> int:
-        last: dict[_Step, int] = {}
-        for position in range(len(order) - 1, -1, -1):
-            step = order[position]
-            end = max(last.get(step, position), position) if step in fused else position
-            for source in self._sources(step, ops):
-                last[source] = max(last.get(source, 0), end)
-        change = [0] * (len(order) + 1)
-        for position, step in enumerate(order):
-            if step not in fused:
-                change[position] += self._bytes[step.place]
-                change[last.get(step, position) + 1] -= self._bytes[step.place]
-        return max(accumulate(change), default=0)
 
     def repeat(self, ops: Collection[int]) -> None:
         """Copies ops to where the backward pass reads their results first, and makes it read the copies."""
@@ -266,7 +71,7 @@ class StepGraph:
         made = set[int]()
         for place in range(self._forward, len(self.ops)):
             reader = self.ops[place]
-            copied = [self.ops[item] for item in self._before(place, ops, made)]
+            copied = [self.ops[item] for item in self.before(place, ops, made)]
             with ir.InsertionPoint(reader):
                 for original, copy in zip(copied, cloned(copied, mapping), strict=True):
                     copy.location = ir.Location.name(f"{dominant(original.location)}{AGAIN}")
