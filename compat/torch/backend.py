@@ -53,6 +53,7 @@ from .higher_order import repeatable
 from .partition import Partition
 from .release import release
 from .settings import Settings
+from .sums import merge_sums
 
 config.allow_rnn = True  # the backend compiles LSTM and GRU, at which Dynamo would break graphs otherwise
 
@@ -222,6 +223,8 @@ class _Compiler:
         for node in module.graph.nodes:
             if not node.meta.get("stack_trace") and (trace := self._traces.get(node.meta.get("seq_nr"))):
                 node.meta["stack_trace"] = trace  # autograd numbers the ops of a step
+        if merge_sums(module.graph):
+            module.recompile()
         return self._compiled(module, "backward", False)
 
     def _compiled(self, module: torch.fx.GraphModule, kind: str, freezing: bool) -> Callable[..., Any]:
