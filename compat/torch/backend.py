@@ -50,7 +50,7 @@ from . import cache_artifacts  # noqa: F401  # entries of the cache are artifact
 from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
 from .higher_order import repeatable
-from .partition import Partition
+from .partition import BudgetPartition
 from .release import release
 from .settings import Settings
 from .sums import merge_sums
@@ -204,7 +204,7 @@ class _Compiler:
         def refuse(reason: str) -> None:
             warn(f"{self._name}: {reason}", StepwellWarning)
 
-        return {"partition_fn": Partition(budget, target_of(self._settings.setup.target).machine, report, refuse)}
+        return {"partition_fn": BudgetPartition(budget, target_of(self._settings.setup.target).machine, report, refuse)}
 
     def inference(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph without gradients."""

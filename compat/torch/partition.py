@@ -20,7 +20,7 @@ from ...passes.differentiation.step_plan import PRODUCTS, RepeatedOps, StepOp, S
 from ...runtime.recomputation import ForwardValue, Recomputation
 from ...support.short_repr import size_of
 
-Node = torch.fx.Node
+_Node = torch.fx.Node
 Modules = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 _REDUCTIONS = ("sum", "mean", "amax", "amin", "var", "var_mean", "_softmax", "_log_softmax", "native_layer_norm")
@@ -28,7 +28,7 @@ _NORMS = ("native_batch_norm", "_native_batch_norm_legit_functional", "native_gr
 
 
 @dataclass
-class Partition:
+class BudgetPartition:
     """A function that divides joint graphs, as `partition_fn` of AOTAutograd.
 
     Attributes:
@@ -53,7 +53,7 @@ class Partition:
             self.refuse(f"memory_budget has no effect on a graph, since {reason}")
             return partitioners.default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
         results = cast(Sequence[Any], joint.graph.output_node().args[0])
-        gradients = [item for item in results[num_fwd_outputs:] if isinstance(item, Node)]
+        gradients = [item for item in results[num_fwd_outputs:] if isinstance(item, _Node)]
         step = _Step(joint.graph, set(info.required_fw_nodes), gradients, self.machine)
         choice, allowed, without = self._chosen(step)
         self.report(step.recomputation(choice, allowed, without))
@@ -86,7 +86,9 @@ class Partition:
 class _Step:
     """The ops of a joint graph, the forward pass first."""
 
-    def __init__(self, graph: torch.fx.Graph, required: set[Node], gradients: Sequence[Node], machine: Machine) -> None:
+    def __init__(
+        self, graph: torch.fx.Graph, required: set[_Node], gradients: Sequence[_Node], machine: Machine
+    ) -> None:
         nodes = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
         early = required | {node for item in required for node in item.users if node.target is operator.getitem}
         forward = [node for node in nodes if node in early]
@@ -98,7 +100,7 @@ class _Step:
         ops = [_described(node, self._place, node in returned, machine) for node in self.nodes]
         self.plan = StepPlan(ops, len(forward), holds_kept=True)
 
-    def saved(self, repeated: Iterable[int]) -> list[Node]:
+    def saved(self, repeated: Iterable[int]) -> list[_Node]:
         """The values that the forward pass saves: inputs of the graph too, if the backward pass reads them."""
         again = self._again(repeated)
         late = [self.nodes[place] for place in again] + self.nodes[self._forward :]
@@ -107,7 +109,7 @@ class _Step:
         found |= dict.fromkeys(self._returned)
         return [node for node in found if self._is_saved(node, again)]
 
-    def _is_saved(self, node: Node, again: set[int]) -> bool:
+    def _is_saved(self, node: _Node, again: set[int]) -> bool:
         place = self._place.get(node)
         if place is None:
             return not str(node.target).startswith("tangents")
@@ -148,7 +150,7 @@ def _obstacle(graph: torch.fx.Graph) -> str | None:
 _BUILT_IN = type(operator.getitem)
 
 
-def _described(node: Node, places: dict[Node, int], is_returned: bool, machine: Machine) -> StepOp:
+def _described(node: _Node, places: dict[_Node, int], is_returned: bool, machine: Machine) -> StepOp:
     reads = [places[item] for item in node.all_input_nodes if item in places]
     overload = node.target if isinstance(node.target, torch._ops.OpOverload) else None
     if overload is None or _is_view(overload):
@@ -180,7 +182,7 @@ def _kind(overload: torch._ops.OpOverload) -> str:
     return "reduction" if name in (*_REDUCTIONS, *_NORMS) else "movement"
 
 
-def _flops(node: Node, kind: str) -> float:
+def _flops(node: _Node, kind: str) -> float:
     values = torch.fx.node.map_arg((node.args, node.kwargs), lambda item: item.meta["val"])
     if kind in PRODUCTS:
         count = flop_counter.flop_registry[node.target.overloadpacket]  # type: ignore[union-attr]
@@ -193,19 +195,19 @@ def _is_view(overload: torch._ops.OpOverload) -> bool:
     return overload.is_view and not overload._schema.is_mutable
 
 
-def _results(node: Node) -> list[Node]:
+def _results(node: _Node) -> list[_Node]:
     """The nodes of the tensors that an op returns."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         return [node]
     return [user for user in node.users if isinstance(user.meta.get("val"), torch.Tensor)]
 
 
-def _bytes(node: Node) -> int:
+def _bytes(node: _Node) -> int:
     value = node.meta.get("val")
     return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
 
 
-def _name(node: Node) -> str:
+def _name(node: _Node) -> str:
     """The module of the model, and the op."""
     stack: Sequence[Any] = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0].removeprefix("L['self'].").removeprefix("L['self']") if stack else ""

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-Node = torch.fx.Node
+_Node = torch.fx.Node
 _ATEN = torch.ops.aten
 _TRANSPOSES = {_ATEN.t.default: (), _ATEN.permute.default: ([1, 0],), _ATEN.transpose.int: (0, 1)}
 """The ops that exchange the two dimensions of a matrix, with their further arguments."""
@@ -35,11 +35,11 @@ def merge_sums(graph: torch.fx.Graph) -> int:
         if outer is not None:
             node.replace_all_uses_with(outer)
     graph.eliminate_dead_code()
-    joined: dict[tuple[Any, ...], Node] = {}
+    joined: dict[tuple[Any, ...], _Node] = {}
     merged = 0
     for root in [node for node in graph.nodes if _is_add(node) and not _is_inner(node)]:
         terms = _terms(root)
-        groups: dict[Any, list[Node]] = {}
+        groups: dict[Any, list[_Node]] = {}
         for term in terms:
             groups.setdefault(_key(term), []).append(term)
         found = {key: group for key, group in groups.items() if key is not None and len(group) >= _FEWEST}
@@ -57,29 +57,29 @@ def merge_sums(graph: torch.fx.Graph) -> int:
     return merged
 
 
-def _is_add(node: Node) -> bool:
-    return node.target is _ATEN.add.Tensor and not node.kwargs and all(isinstance(item, Node) for item in node.args)
+def _is_add(node: _Node) -> bool:
+    return node.target is _ATEN.add.Tensor and not node.kwargs and all(isinstance(item, _Node) for item in node.args)
 
 
-def _is_inner(node: Node) -> bool:
+def _is_inner(node: _Node) -> bool:
     """Returns whether a sum is only a term of another one of the same shape."""
     (user, *more) = list(node.users) or [node]
     return not more and user is not node and _is_add(user) and _shape(user) == _shape(node)
 
 
-def _terms(root: Node) -> list[Node]:
+def _terms(root: _Node) -> list[_Node]:
     """The terms of a sum of sums, in the order of the graph."""
     found, pending = [], [root]
     while pending:
         node = pending.pop()
         if node is root or (_is_add(node) and _is_inner(node)):
-            pending += [item for item in reversed(node.args) if isinstance(item, Node)]
+            pending += [item for item in reversed(node.args) if isinstance(item, _Node)]
         else:
             found.append(node)
     return found
 
 
-def _key(term: Node) -> Any:
+def _key(term: _Node) -> Any:
     """The kind of a term, which terms that are merged have in common; None for terms that are not."""
     if len(term.users) != 1 or any(isinstance(size, torch.SymInt) for size in _shape(term)):
         return None
@@ -96,7 +96,7 @@ def _key(term: Node) -> Any:
     return None
 
 
-def _merged(group: Sequence[Node], joined: dict[tuple[Any, ...], Node]) -> Node:
+def _merged(group: Sequence[_Node], joined: dict[tuple[Any, ...], _Node]) -> _Node:
     """One op in place of several, at the insertion point."""
     last = group[-1]
     if last.target is _ATEN.view.default:
@@ -109,7 +109,7 @@ def _merged(group: Sequence[Node], joined: dict[tuple[Any, ...], Node]) -> Node:
     return _call(last, _ATEN.mm.default, _joined(left, 1, last, joined), _joined(right, 0, last, joined))
 
 
-def _joined(nodes: Any, axis: int, like: Node, joined: dict[tuple[Any, ...], Node]) -> Node:
+def _joined(nodes: Any, axis: int, like: _Node, joined: dict[tuple[Any, ...], _Node]) -> _Node:
     """Tensors along a dimension; that of transposed ones is the transpose of one along the other dimension."""
     turned = [_turned(node) for node in nodes]
     if all(node is not None for node in turned):
@@ -117,20 +117,20 @@ def _joined(nodes: Any, axis: int, like: Node, joined: dict[tuple[Any, ...], Nod
     return _joined_plain(nodes, axis, like, joined)
 
 
-def _joined_plain(nodes: Any, axis: int, like: Node, joined: dict[tuple[Any, ...], Node]) -> Node:
+def _joined_plain(nodes: Any, axis: int, like: _Node, joined: dict[tuple[Any, ...], _Node]) -> _Node:
     key = (*nodes, axis)
     if key not in joined:
         joined[key] = _call(like, _ATEN.cat.default, list(nodes), axis)
     return joined[key]
 
 
-def _turned(node: Node) -> Node | None:
+def _turned(node: _Node) -> _Node | None:
     """The matrix that a node transposes."""
     more = _TRANSPOSES.get(node.target)  # type: ignore[arg-type]
     return node.all_input_nodes[0] if more is not None and tuple(node.args[1:]) == more else None
 
 
-def _call(like: Node, target: Callable[..., Any], *args: Any) -> Node:
+def _call(like: _Node, target: Callable[..., Any], *args: Any) -> _Node:
     """Adds a call to the graph, with its value and with the origin of another node."""
     made = like.graph.call_function(target, args)
     origin = {key: like.meta[key] for key in ("nn_module_stack", "stack_trace", "seq_nr") if key in like.meta}
@@ -138,5 +138,5 @@ def _call(like: Node, target: Callable[..., Any], *args: Any) -> Node:
     return made
 
 
-def _shape(node: Node) -> tuple[Any, ...]:
+def _shape(node: _Node) -> tuple[Any, ...]:
     return tuple(node.meta["val"].shape)
