@@ -22,8 +22,8 @@ BLOCK = 32
 class _Builder:
     """Collects the nodes and the weights of a decoder."""
 
-    def __init__(self, bits: int) -> None:
-        self.rng, self.bits = np.random.default_rng(0), bits
+    def __init__(self, bits: int, accuracy: int) -> None:
+        self.rng, self.bits, self.accuracy = np.random.default_rng(0), bits, accuracy
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
@@ -49,18 +49,20 @@ class _Builder:
         numbers = self.rng.integers(0, 256, (outputs, blocks, BLOCK * self.bits // 8), np.uint8)
         scales = (0.2 + 0.1 * self.rng.random((outputs, blocks), np.float32)) / np.float32(np.sqrt(inputs))
         parts = [self.weight(f"{name}.qweight", numbers), self.weight(f"{name}.scales", scales.reshape(-1))]
-        options = {"K": inputs, "N": outputs, "bits": self.bits, "block_size": BLOCK}
+        options = {"K": inputs, "N": outputs, "bits": self.bits, "block_size": BLOCK, "accuracy_level": self.accuracy}
         return self.node("MatMulNBits", [value, *parts], name, domain="com.microsoft", **options)
 
 
-def genai_decoder(bits: int = 0, **attention: Any) -> onnx.ModelProto:
+def genai_decoder(bits: int = 0, accuracy: int = 0, is_packed: bool = False, **attention: Any) -> onnx.ModelProto:
     """Returns a decoder as the model builder of ONNX Runtime GenAI writes it.
 
     Args:
         bits: bits of a weight, in blocks; 0 for floats.
+        accuracy: the accuracy level of products with blocks; at 4, rows are rounded to 8 bits.
+        is_packed: whether queries, keys and values are one product.
         attention: further attributes of attention.
     """
-    b = _Builder(bits)
+    b = _Builder(bits, accuracy)
     angles = np.arange(CONTEXT)[:, None] * 10000.0 ** -(np.arange(0, DEPTH, 2) / DEPTH)
     tables = [b.weight("cos_cache", np.cos(angles).astype(np.float32))]
     tables.append(b.weight("sin_cache", np.sin(angles).astype(np.float32)))
@@ -78,7 +80,10 @@ def genai_decoder(bits: int = 0, **attention: Any) -> onnx.ModelProto:
         at = f"layers.{layer}"
         normal = b.norm(value, f"{at}.input_norm")
         widths = {"q": HEADS * DEPTH, "k": KEY_HEADS * DEPTH, "v": KEY_HEADS * DEPTH}
-        parts = [b.linear(normal, f"{at}.{part}_proj", HIDDEN, width) for part, width in widths.items()]
+        if is_packed:
+            parts = [b.linear(normal, f"{at}.qkv_proj", HIDDEN, sum(widths.values())), "", ""]
+        else:
+            parts = [b.linear(normal, f"{at}.{part}_proj", HIDDEN, width) for part, width in widths.items()]
         past = [f"past_key_values.{layer}.{part}" for part in ("key", "value")]
         made = [f"{at}.attn", *(f"present.{layer}.{part}" for part in ("key", "value"))]
         operands = [*parts, *past, "last", "total", *tables]

@@ -66,8 +66,10 @@ def written(kind: str, settings: dict[str, Any], folder: Path) -> Any:
     write_tokenizer(folder)
     for name in ("generation_config.json", "config.json"):
         (folder / name).unlink()
+    if kind == "whisper":  # weights of 16 bits, which products read as floats
+        model.bfloat16()
     model.save_pretrained(folder)
-    return model
+    return model.float()
 
 
 def by_transformers(model: Any, source: torch.Tensor, prompt: Sequence[int], count: int, **more: Any) -> list[int]:

@@ -52,12 +52,18 @@ def together(model: LanguageModel, prompts: Sequence[Sequence[int]], count: int)
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("bits", "attention"),
-    [(4, {}), (0, {}), (0, {"local_window_size": 4, "rotary_interleaved": 1}), (0, {"softcap": 2.0})],
-    ids=["4-bits", "floats", "window", "softcap"],
+    ("bits", "options"),
+    [
+        (4, {"accuracy": 4, "is_packed": True}),
+        (4, {}),
+        (0, {}),
+        (0, {"local_window_size": 4, "rotary_interleaved": 1}),
+        (0, {"softcap": 2.0}),
+    ],
+    ids=["packed-4-bits", "4-bits", "floats", "window", "softcap"],
 )
-def test_genai_folder(bits: int, attention: dict[str, Any], tmp_path: Path) -> None:
-    folder = write_genai(tmp_path, genai_decoder(bits, **attention))
+def test_genai_folder(bits: int, options: dict[str, Any], tmp_path: Path) -> None:
+    folder = write_genai(tmp_path, genai_decoder(bits, **options))
     wanted = [tokens_by_onnx_runtime(folder / "model.onnx", prompt, 12) for prompt in PROMPTS]
     model = stepwell.lm.load(folder, threads=1, sequences=2)
     assert model.context == 64

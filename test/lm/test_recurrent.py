@@ -48,8 +48,10 @@ def written(kind: str, folder: Path) -> Any:
     write_tokenizer(folder)
     for name in ("generation_config.json", "config.json"):
         (folder / name).unlink()
+    if kind == "rwkv":  # weights of 16 bits, which products read as floats
+        model.bfloat16()
     model.save_pretrained(folder)
-    return model
+    return model.float()
 
 
 def chosen(model: LanguageModel, prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
