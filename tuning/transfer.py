@@ -20,10 +20,11 @@ def starting_points(space: SearchSpace, trials: Iterable[Trial]) -> list[SpaceCh
         space: the kernel's search space.
         trials: trials of other kernels on the same machine.
     """
-    names = {axis.name for axis in space.axes}
+    axes = {axis.name: axis.values for axis in space.axes}
     found: dict[str, tuple[float, SpaceChoice]] = {}
     for trial in best_trials(trials):
-        if not trial.choice or not names.issuperset(trial.choice):
+        # Values of a kernel with other extents may not be possible here: a space is legal for its own values only.
+        if not trial.choice or not all(value in axes.get(name, ()) for name, value in trial.choice.items()):
             continue
         try:
             parameters = space.parameters(trial.choice)

@@ -29,6 +29,7 @@ def test_the_most_similar_kernel_comes_first_and_illegal_choices_are_left_out() 
         trial("slower", {"a": 2}, 0.8),
         trial("refused", {"a": 6, "b": 7}, 2.0),
         trial("other axes", {"c": 1}, 2.0),
+        trial("other values", {"a": 99, "b": 4}, 2.0),
         trial("other features", {"a": 5}, 2.0, depth=1.0),
     ]
     assert starting_points(bowl(), trials) == [{"a": 9, "b": 4}, {"a": 3, "b": 3}]
