@@ -113,6 +113,8 @@ _WITH_TRANSFORMERS = {
         decoder_start_token_id=1, bos_token_id=1, eos_token_id=2, use_cache=False),
 }  # fmt: skip
 
+_ENDS = "sources", "targets"
+
 _PLAIN = {
     "resnet50": _plain(resnet50.make, "input", 1, 3, 224, 224),
     "mobilenet-v2": _plain(modules.mobilenet, "input", 1, 3, 224, 224),
@@ -122,6 +124,21 @@ _PLAIN = {
     "recommender": TorchModel(
         modules.Recommender, lambda: {"dense": torch.randn(64, 13), "categories": torch.randint(0, 1000, (64, 8))}
     ),
+    "perceptron-1": _plain(lambda: modules.perceptron(784, 512, 256, 10), "input", 1, 784),
+    "perceptron-64": _plain(lambda: modules.perceptron(784, 512, 256, 10), "input", 64, 784),
+    "perceptron-bf16": TorchModel(
+        lambda: modules.perceptron(512, 1024, 512, dtype=torch.bfloat16),
+        lambda: {"input": torch.randn(64, 512, dtype=torch.bfloat16)},
+    ),
+    "autoencoder": _plain(lambda: modules.perceptron(784, 128, 64, 12, 64, 128, 784), "input", 32, 784),
+    "gru": _plain(modules.Recurrence, "x", 16, 50, 64),
+    "encoder-layer": _plain(lambda: nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True), "src", 2, 100, 256),
+    "graph-network": TorchModel(
+        modules.GraphNetwork,
+        lambda: {"x": torch.randn(1000, 64), **{name: torch.randint(0, 1000, (5000,)) for name in _ENDS}},
+    ),
+    "sound-classes": _plain(modules.SoundClasses, "x", 4, 1, 16000),
+    "text-classes": TorchModel(modules.TextClasses, _ids(8, 64, "ids")),
     "one-input": _plain(lambda: modules.Scales(1), "x", 4),
     "200-weights": _plain(modules.Scales, "x", 4),
 }

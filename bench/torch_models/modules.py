@@ -3,6 +3,8 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -141,3 +143,72 @@ class Scales(nn.Module):
         for scale in self.scales:
             y = y * scale
         return y
+
+
+def perceptron(*widths: int, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """Creates linear layers with ReLU between them: [n, first width] to [n, last width]."""
+    parts: list[nn.Module] = []
+    for source, target in itertools.pairwise(widths):
+        parts += [nn.Linear(source, target), nn.ReLU()]
+    return nn.Sequential(*parts[:-1]).to(dtype)
+
+
+class Recurrence(nn.Module):
+    """The outputs of two layers of gated recurrent units."""
+
+    def __init__(self, size: int = 64, hidden: int = 128) -> None:
+        super().__init__()
+        self.layers = nn.GRU(size, hidden, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps [n, length, size] to [n, length, hidden]."""
+        return self.layers(x)[0]
+
+
+class GraphNetwork(nn.Module):
+    """Two layers that replace the features of each node by the mean of its neighbours' ones."""
+
+    def __init__(self, size: int = 64, classes: int = 7) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList((nn.Linear(size, size), nn.Linear(size, classes)))
+
+    def forward(self, x: torch.Tensor, sources: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Maps features [nodes, size] and edges [edges] to [nodes, classes]."""
+        for layer in self.layers:
+            sent = layer(x)[sources]
+            places = targets[:, None].expand_as(sent)
+            means = sent.new_zeros(len(x), sent.shape[1])
+            x = functional.relu(means.scatter_reduce(0, places, sent, "mean", include_self=False))
+        return x
+
+
+class SoundClasses(nn.Module):
+    """Convolutions of a waveform, with pooling between them, and classes of the whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts, source = [], 1
+        for target, kernel, stride in ((32, 80, 16), (32, 3, 1), (64, 3, 1), (64, 3, 1)):
+            conv = nn.Conv1d(source, target, kernel, stride)
+            parts += [conv, nn.BatchNorm1d(target), nn.ReLU(), nn.MaxPool1d(4)]
+            source = target
+        self.features, self.classes = nn.Sequential(*parts), nn.Linear(source, 35)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps [n, 1, length] to [n, 35]."""
+        return self.classes(self.features(x).mean(-1)).log_softmax(-1)
+
+
+class TextClasses(nn.Module):
+    """Embeddings, convolutions of three widths, and the maximum of each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(5000, 128)
+        self.filters = nn.ModuleList(nn.Conv1d(128, 100, width) for width in (3, 4, 5))
+        self.classes = nn.Linear(300, 2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Maps [n, length] to [n, 2]."""
+        x = self.words(ids).transpose(1, 2)
+        return self.classes(torch.cat([functional.relu(part(x)).amax(-1) for part in self.filters], 1))
