@@ -101,5 +101,8 @@ def test_every_graph_pass_is_tried() -> None:
         element.name for element in graph_pipeline().elements if isinstance(element, Pass) and element.name not in named
     }
     # Whole pipelines and models test these; alone, they do nothing to most programs.
-    parts = ("decompose", "hoist-invariants", "merge-projections", "multiply-bytes", "pack-weights")
+    parts = (
+        *("apply-decisions", "decompose", "hoist-invariants", "merge-projections", "multiply-bytes", "pack-weights"),
+        "reduce-precision",
+    )
     assert missing <= {f"stepwell-{name}" for name in parts}
