@@ -49,6 +49,9 @@ class PrefetchRowsPass(Pass):
           }
         }
 
+    A reduction with one sweep over its rows prefetches some lines ahead, beyond the end of a row in the next one:
+    processors that prefetch along a stream begin again with each page.
+
     An elementwise loop that computes much per element, over far more data than the caches hold, prefetches some
     lines ahead: its instructions fill the processor's window before the next loads enter it.
 
@@ -76,6 +79,7 @@ class PrefetchRowsPass(Pass):
                 large = self._large(kernel, self.min_bytes or caches.weight_bytes(machine))
                 for loop in [inner for inner in walk(kernel) if inner.name == "scf.for"]:
                     _prefetch_next(loop, large, machine)
+                    _prefetch_stream(loop, large, machine)
             elif kind == "elementwise":
                 large = self._large(kernel, self.min_stream or caches.stream_bytes(machine))
                 for loop in [inner for inner in walk(kernel) if inner.name == "scf.for"]:
@@ -97,6 +101,30 @@ def _prefetch_next(loop: ir.Operation, large: list[ir.Value], machine: Machine) 
                 _prefetch_row(load, loop, sweep, machine)
         prefetched += [_root(load) for load in loads if _root(load) in seen]
         seen += [_root(load) for load in loads]
+
+
+def _prefetch_stream(loop: ir.Operation, large: list[ir.Value], machine: Machine) -> None:
+    """Makes the only sweep over the rows of a large argument prefetch lines ahead."""
+    sweeps = [op.operation for op in loop.regions[0].blocks[0].operations if op.operation.name == "scf.for"]
+    if len(sweeps) != 1 or any(len(op.regions) for op in sweeps[0].regions[0].blocks[0].operations):
+        return
+    row, index = loop.regions[0].blocks[0].arguments[0], sweeps[0].regions[0].blocks[0].arguments[0]
+    for load in [op for op in walk(sweeps[0]) if op.name == "vector.load" and _root(op) in large]:
+        view, *places = load.operands
+        kind = ir.MemRefType(view.type)
+        steps = _AHEAD // numpy_dtype(kind.element_type).itemsize
+        is_contiguous = len(places) > 1 and list(kind.get_strides_and_offset()[0])[-2:] == [kind.shape[-1], 1]
+        if places[-2:] != [row, index] or not is_contiguous or kind.shape[-1] < steps:
+            continue
+        with load.location, ir.InsertionPoint(sweeps[0]):
+            after = arith.addi(row, loop.operands[2])
+            is_inside = arith.cmpi(arith.CmpIPredicate.slt, after, loop.operands[1])
+            distance = arith.select(
+                is_inside, arith.constant(ir.IndexType.get(), steps), arith.constant(ir.IndexType.get(), 0)
+            )
+        with load.location, ir.InsertionPoint(load):
+            ahead = arith.addi(index, distance)
+        _prefetch(load, view, [*places[:-1], ahead], _IN_FIRST_LEVEL, machine)
 
 
 def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation, machine: Machine) -> None:
