@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import func
@@ -92,6 +92,35 @@ def result_dims(info: ValueInfo, value: ir.Value) -> PortDims:
         dim if isinstance(dim, int) else name if isinstance(name, str) else f"{info.name}.{axis}"
         for axis, (dim, name) in enumerate(zip(shape, names, strict=True))
     )
+
+
+def module_of(
+    info: ModelInfo,
+    shapes: Mapping[str, Sequence[Dim]],
+    build: Callable[[Mapping[str, ir.Value]], Mapping[str, ir.Value]],
+) -> ir.Module:
+    """Builds a module whose @main is made at once.
+
+    Args:
+        info: the model's inputs and outputs.
+        shapes: shapes for all inputs, in numbers or expressions over sizes.
+        build: builds the ops at the insertion point from the inputs by name, and returns the outputs by name.
+
+    Raises:
+        ModelError, NeedsShapes: see `bound_inputs`.
+    """
+    dims = bound_inputs(info, shapes)
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        types = [tensor_of(item, given) for item, given in zip(info.inputs, dims, strict=True)]
+        main = func.FuncOp("main", (types, []))
+    block = main.add_entry_block()
+    with ir.InsertionPoint(block):
+        found = build({item.name: value for item, value in zip(info.inputs, block.arguments, strict=True)})
+        outputs = [found[item.name] for item in info.outputs]
+        func.ReturnOp(outputs)
+    declare(main, info, dims, outputs)
+    return module
 
 
 def declare(

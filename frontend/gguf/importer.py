@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mlir import ir
-from mlir.dialects import func
 
 from ...dialects.core import OpError
 from ...dialects.dims import Dim
 from ...dialects.registry import load_dialects
 from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
-from ..main_signature import bound_inputs, declare, tensor_of
+from ..main_signature import module_of
 from .architectures import DecoderSizes
 from .decoder import DecoderBuilder, info_of
 from .reader import GgufFile, read_gguf
@@ -76,17 +75,7 @@ def import_decoder(
 def _imported(file: GgufFile, name: str, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
     config = DecoderSizes.of(file)
     info, builder = info_of(config, name), DecoderBuilder(file, config)
-    dims = bound_inputs(info, shapes)
-    module = ir.Module.create()
-    with ir.InsertionPoint(module.body):
-        types = [tensor_of(item, given) for item, given in zip(info.inputs, dims, strict=True)]
-        main = func.FuncOp("main", (types, []))
-    block = main.add_entry_block()
-    with ir.InsertionPoint(block):
-        found = builder.step({item.name: value for item, value in zip(info.inputs, block.arguments, strict=True)})
-        outputs = [found[item.name] for item in info.outputs]
-        func.ReturnOp(outputs)
-    declare(main, info, dims, outputs)
+    module = module_of(info, shapes, builder.step)
     return ImportedModel(module, builder.parameters, name, info)
 
 

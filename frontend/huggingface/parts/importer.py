@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlir import ir
-from mlir.dialects import func
 
 from ....dialects.core import OpError
 from ....dialects.dims import Dim
@@ -16,7 +15,7 @@ from ....dialects.registry import load_dialects
 from ...errors import ModelError
 from ...imported import ImportedModel, ModelInfo
 from ...json_file import read_json
-from ...main_signature import bound_inputs, declare, tensor_of
+from ...main_signature import module_of
 from ..folder import CONFIG, read_arrays
 from .mamba import MambaStep
 from .part import ModelPart
@@ -109,7 +108,9 @@ def import_part(folder: Path, part: str, context: ir.Context, shapes: Mapping[st
     load_dialects(context)
     with context, ir.Location.unknown():
         try:
-            return _imported(_part(folder, part), folder.name, shapes)
+            found = _part(folder, part)
+            info = found.info(folder.name)
+            return ImportedModel(module_of(info, shapes, found.build), found.parameters, folder.name, info)
         except OpError as error:
             raise ModelError(f"has tensors that do not fit together: {error}", model=folder.name) from error
         except ModelError as error:
@@ -123,19 +124,3 @@ def _part(folder: Path, part: str) -> ModelPart:
     if config.get("quantization_config"):
         raise ModelError("has quantised weights, which are supported in plain decoders only")
     return family.parts[part](config, read_arrays(folder))
-
-
-def _imported(part: ModelPart, name: str, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
-    info = part.info(name)
-    dims = bound_inputs(info, shapes)
-    module = ir.Module.create()
-    with ir.InsertionPoint(module.body):
-        types = [tensor_of(item, given) for item, given in zip(info.inputs, dims, strict=True)]
-        main = func.FuncOp("main", (types, []))
-    block = main.add_entry_block()
-    with ir.InsertionPoint(block):
-        found = part.build({item.name: value for item, value in zip(info.inputs, block.arguments, strict=True)})
-        outputs = [found[item.name] for item in info.outputs]
-        func.ReturnOp(outputs)
-    declare(main, info, dims, outputs)
-    return ImportedModel(module, part.parameters, name, info)
