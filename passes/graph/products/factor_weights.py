@@ -154,9 +154,12 @@ def _contents(value: ir.Value, parameters: Mapping[str, np.ndarray]) -> np.ndarr
         return parameters.get(op.name)
     if op is None:
         return None
-    found = {item: _contents(item, parameters) for item in op.operation.operands}
-    if any(item is None for item in found.values()):
-        return None
+    found: dict[ir.Value, np.ndarray] = {}
+    for item in op.operation.operands:
+        contents = _contents(item, parameters)
+        if contents is None:
+            return None
+        found[item] = contents
     (result,) = op.evaluate(found.__getitem__)
     return result
 
