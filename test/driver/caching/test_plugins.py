@@ -216,7 +216,7 @@ def test_a_plugin_may_refer_to_any_amount_of_data(monkeypatch: pytest.MonkeyPatc
         nested = [nested]
     many = [str(number) for number in range(100_000)]
     before = plugins.fingerprint()
-    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: (nested, many))
+    monkeypatch.setattr(choose_winograd, "_tile_of", lambda method: (nested, many))
     assert plugins.fingerprint() not in ("", before)
     assert plugins.fingerprint() == plugins.fingerprint()
 

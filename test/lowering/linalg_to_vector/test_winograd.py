@@ -24,7 +24,7 @@ BOUND = 4e-6
 def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """A tile size that all convolutions take, whether or not it is faster."""
     tile = request.param  # a local, as the function is part of cache keys and must not refer to all of pytest
-    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: tile)
+    monkeypatch.setattr(choose_winograd, "_tile_of", lambda method: tile)
     return tile
 
 
@@ -119,7 +119,7 @@ def test_conv_with_epilogue(batch: int, size: tuple, channels: int, columns: int
 def test_sequences_and_other_kernels(
     batch: int, size: tuple, kernel: tuple, dilation: int, pads: tuple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: 2 if 5 in kernel else 4)
+    monkeypatch.setattr(choose_winograd, "_tile_of", lambda method: 2 if 5 in kernel else 4)
     check(batch, size, 20, 33, pads, kernel, dilation)
 
 
@@ -146,7 +146,7 @@ def test_images_share_a_strip(batch: int, images: int, size: tuple, monkeypatch:
 @pytest.mark.parametrize("tile_size", [2, 4])
 def test_any_shape(tile_size: int, batch: int, size: tuple, channels: int, columns: int, pads: tuple) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose_winograd, "_best_tile", lambda op, lanes: tile_size)
+        patch.setattr(choose_winograd, "_tile_of", lambda method: tile_size)
         check(batch, size, channels, columns, pads)
 
 
