@@ -23,9 +23,9 @@ from .shown import prints
 
 ROOT = Path(__file__).parent.parent.parent
 LONG = {
-    *("aarch64", "architecture", "artefacts", "benchmarks", "bisect", "drop_in", "failures", "gguf", "gpu", "kernels"),
-    *("machines", "profile", "pytorch", "quantization", "reduce", "safety", "serving", "training", "tuning"),
-    *("writing-a-lowering", "writing-a-target"),
+    *("aarch64", "architecture", "artefacts", "benchmarks", "bisect", "drop_in", "failures", "gpu", "kernels"),
+    *("language_models", "machines", "profile", "pytorch", "quantization", "reduce", "safety", "serving"),
+    *("training", "tuning", "writing-a-lowering", "writing-a-target"),
 }
 """Pages whose commands take long: they compile whole models, measure, search, or start many processes."""
 GUIDES = [
