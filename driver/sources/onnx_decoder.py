@@ -1,4 +1,4 @@
-"""Decoders in ONNX files with their settings, imported in the form of GGUF decoders."""
+"""Decoders in ONNX files with their settings, imported as the step of a decoder."""
 
 from __future__ import annotations
 

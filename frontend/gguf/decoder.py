@@ -1,12 +1,6 @@
 """Decoders of GGUF files as stepwell ops: layers of grouped-query attention and a perceptron.
 
-A step takes new tokens with the keys and values of past tokens; it returns logits, and keys and values of all tokens:
-
-    input_ids [batch, length], selected [outputs], starts [batch], past.0.key [batch, key heads, past, depth], ..
-    --> logits [batch, outputs, vocabulary], present.0.key [batch, key heads, past + length, depth], ..
-
-Logits are computed for the new tokens at the indices `selected`. Texts of different lengths end at the same position in
-a batch: each begins at its position in `starts`, and earlier keys are masked.
+`decoder_step` describes the inputs and outputs of the step that is built.
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise.activation import GeluOp, SiluOp
 from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, RowOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp
-from ...passes.graph.values import dimension
 from ..build import (
     added,
     cast,
@@ -36,14 +29,14 @@ from ..build import (
     integers,
     joined,
     known_dim,
-    numbered,
     part_along,
     scalar,
     shape_of,
 )
+from ..decoder_step import StepPositions, layer_caches, step_info
 from ..errors import ModelError
 from ..heads import merged_heads, split_heads
-from ..imported import ModelInfo, ValueInfo
+from ..imported import ModelInfo
 from ..rotary import rotated
 from .architectures import DecoderSizes
 from .blocks import BlockWeight
@@ -53,21 +46,8 @@ from .reader import GgufFile, StoredTensor
 
 def info_of(config: DecoderSizes, name: str) -> ModelInfo:
     """The inputs and outputs of the step."""
-
-    def cache(when: str, length: str) -> list[ValueInfo]:
-        parts = (("key", config.depth), ("value", config.value_depth))
-        return [
-            ValueInfo(f"{when}.{layer}.{part}", np.dtype(np.float32), ("batch", config.key_heads, length, depth))
-            for layer in range(config.layers)
-            for part, depth in parts
-        ]
-
-    tokens = ValueInfo("input_ids", np.dtype(np.int64), ("batch", "length"))
-    selected = ValueInfo("selected", np.dtype(np.int64), ("outputs",))
-    starts = ValueInfo("starts", np.dtype(np.int64), ("batch",))
-    logits = ValueInfo("logits", np.dtype(np.float32), ("batch", "outputs", config.vocabulary))
-    present = cache("present", "past + length")
-    return ModelInfo(name, (tokens, selected, starts, *cache("past", "past")), (logits, *present))
+    caches = layer_caches(config.layers, config.key_heads, config.depth, config.value_depth)
+    return step_info(name, caches, config.vocabulary)
 
 
 @dataclass(frozen=True)
@@ -100,17 +80,14 @@ class DecoderBuilder:
         config = self._config
         past = known_dim(inputs["past.0.key"], 2, "the length of the past")
         length = known_dim(inputs["input_ids"], 1, "the number of new tokens")
-        positions, columns = emit(ew.AddOp, numbered(length), dimension(past)), numbered(past + length)
-        starts = emit(ExpandDimsOp, inputs["starts"], axes=(1, 2, 3))
-        rows = emit(ExpandDimsOp, positions, axes=(0, 1, 3))
-        mask = emit(ew.AndOp, emit(ew.LessEqualOp, columns, rows), emit(ew.GreaterEqualOp, columns, starts))
-        turns = emit(ew.SubOp, rows, starts)
+        places = StepPositions.of(past, length, inputs["starts"])
+        mask, turns = places.mask(), emit(ew.SubOp, places.rows, places.starts)
         if config.architecture.has_slopes:
-            mask = self._sloped(mask, emit(ew.SubOp, columns, starts))
+            mask = self._sloped(mask, emit(ew.SubOp, places.columns, places.starts))
         everywhere, windowed = _Scope(mask, self._angles(turns, is_windowed=False)), None
         if config.window:
-            first = emit(ew.SubOp, rows, scalar(config.window, rows))
-            near = emit(ew.AndOp, mask, emit(ew.GreaterOp, columns, first))
+            first = emit(ew.SubOp, places.rows, scalar(config.window, places.rows))
+            near = emit(ew.AndOp, mask, emit(ew.GreaterOp, places.columns, first))
             windowed = _Scope(near, self._angles(turns, is_windowed=True))
         outputs: dict[str, ir.Value] = {}
         with ir.Location.name("token_embd"):

@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.dims import Dim
 from ....dialects.stepwell.attention import AttentionOp
 from ....dialects.stepwell.constant import ParameterOp
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, AndOp, GreaterEqualOp
-from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.normalization import LayerNormOp, RmsNormOp
-from ....passes.graph.values import dimension
-from ...build import added, cast, emit, gathered, joined, numbered
+from ...build import added, cast, emit, gathered, joined
+from ...decoder_step import FLOAT, layer_caches, step_info
 from ...errors import ModelError
 from ...heads import merged_heads, split_heads
 from ...imported import ModelInfo, ValueInfo
-
-FLOAT, INDEX = np.dtype(np.float32), np.dtype(np.int64)
 
 
 class ModelPart(abc.ABC):
@@ -124,35 +119,26 @@ class ModelPart(abc.ABC):
         return self.linear(name, merged_heads(found))
 
 
-def grown(past: ir.Value, new: ir.Value) -> ir.Value:
-    """Returns keys or values of all tokens, [batch, heads, past + length, depth]."""
-    return joined([past, new], 2)
+def grown(inputs: Mapping[str, ir.Value], layer: int, key: ir.Value, value: ir.Value) -> dict[str, ir.Value]:
+    """Returns keys and values of all tokens, [batch, heads, past + length, depth], by the names of the outputs."""
+    new = {f"{layer}.key": key, f"{layer}.value": value}
+    return {f"present.{name}": joined([inputs[f"past.{name}"], rows], 2) for name, rows in new.items()}
 
 
-def causal_mask(past: Dim, length: Dim, starts: ir.Value) -> ir.Value:
-    """Returns a mask [batch, 1, length, past + length] that is true for earlier tokens of the same text."""
-    rows = emit(ExpandDimsOp, emit(AddOp, numbered(length), dimension(past)), axes=(0, 1, 3))
-    columns, first = numbered(past + length), emit(ExpandDimsOp, starts, axes=(1, 2, 3))
-    return emit(AndOp, emit(GreaterEqualOp, rows, columns), emit(GreaterEqualOp, columns, first))
+def of_source(inputs: Mapping[str, ir.Value], layer: int) -> tuple[ir.Value, ir.Value]:
+    """Returns the keys and values of the source that a layer attends to."""
+    return inputs[f"cross.{layer}.key"], inputs[f"cross.{layer}.value"]
 
 
 def decoder_info(name: str, layers: int, heads: int, depth: int, vocabulary: int) -> ModelInfo:
-    """Returns the inputs and outputs of a decoder that also attends to a source, as those of GGUF decoders.
+    """Returns the inputs and outputs of the step of a decoder that also attends to a source.
 
     Keys and values of the source are inputs `cross.0.key` [batch, heads, source, depth] and so on.
     """
-
-    def caches(when: str, length: str) -> tuple[ValueInfo, ...]:
-        return source_caches(layers, heads, depth, length, when)
-
-    tokens = ValueInfo("input_ids", INDEX, ("batch", "length"))
-    selected, starts = ValueInfo("selected", INDEX, ("outputs",)), ValueInfo("starts", INDEX, ("batch",))
-    logits = ValueInfo("logits", FLOAT, ("batch", "outputs", vocabulary))
-    inputs = (tokens, selected, starts, *caches("past", "past"), *caches("cross", "source"))
-    return ModelInfo(name, inputs, (logits, *caches("present", "past + length")))
+    source = source_caches(layers, heads, depth, "source")
+    return step_info(name, layer_caches(layers, heads, depth, depth), vocabulary, source)
 
 
-def source_caches(layers: int, heads: int, depth: int, length: str | int, when: str = "cross") -> tuple[ValueInfo, ...]:
-    """Returns keys and values of each layer as inputs or outputs."""
-    parts = (f"{when}.{layer}.{part}" for layer in range(layers) for part in ("key", "value"))
-    return tuple(ValueInfo(part, FLOAT, ("batch", heads, length, depth)) for part in parts)
+def source_caches(layers: int, heads: int, depth: int, length: str | int) -> tuple[ValueInfo, ...]:
+    """Returns keys and values of the source of each layer as inputs or outputs."""
+    return tuple(item.info("cross", length) for item in layer_caches(layers, heads, depth, depth))

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from mlir import ir
 
+from ...decoder_step import FLOAT, INDEX
 from ...imported import ModelInfo, ValueInfo
-from .part import FLOAT, INDEX, ModelPart
+from .part import ModelPart
 
 STATE, NEXT = "state.", "next."
 """Beginnings of the names of inputs with the state, and of outputs that continue them."""

@@ -13,9 +13,10 @@ from ....dialects.stepwell.elementwise.activation import GeluOp, ReluOp, SiluOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....passes.graph.values import dimension
 from ...build import emit, gathered, integers, known_dim, numbered, scalar
+from ...decoder_step import FLOAT, INDEX, StepPositions
 from ...errors import ModelError
 from ...imported import ModelInfo, ValueInfo
-from .part import FLOAT, INDEX, ModelPart, causal_mask, decoder_info, grown, source_caches
+from .part import ModelPart, decoder_info, grown, of_source, source_caches
 
 _ACTIVATIONS = {
     "relu": lambda value: emit(ReluOp, value),
@@ -139,13 +140,12 @@ class T5Decoder(_T5):
             name = f"{scope}.layer.0.SelfAttention"
             normal = self._norm(f"{scope}.layer.0.layer_norm", value)
             query, key, new = (self.heads(f"{name}.{part}", normal, self._heads) for part in "qkv")
-            kept = grown(inputs[f"past.{layer}.key"], key), grown(inputs[f"past.{layer}.value"], new)
-            found |= dict(zip((f"present.{layer}.key", f"present.{layer}.value"), kept, strict=True))
-            value = emit(AddOp, value, self.attended(f"{name}.o", query, *kept, mask, 1.0))
+            kept = grown(inputs, layer, key, new)
+            found |= kept
+            value = emit(AddOp, value, self.attended(f"{name}.o", query, *kept.values(), mask, 1.0))
             name = f"{scope}.layer.1.EncDecAttention"
             query = self.heads(f"{name}.q", self._norm(f"{scope}.layer.1.layer_norm", value), self._heads)
-            seen = (inputs[f"cross.{layer}.key"], inputs[f"cross.{layer}.value"])
-            value = emit(AddOp, value, self.attended(f"{name}.o", query, *seen, None, 1.0))
+            value = emit(AddOp, value, self.attended(f"{name}.o", query, *of_source(inputs, layer), None, 1.0))
             value = self._opened(f"{scope}.layer.2", value)
         value = self._norm("decoder.final_layer_norm", gathered(value, inputs["selected"], 1))
         if self._config.get("scale_decoder_outputs", self._config.get("tie_word_embeddings") is not False):
@@ -155,4 +155,4 @@ class T5Decoder(_T5):
     def _scores(self, past: Dim, length: Dim, starts: ir.Value) -> ir.Value:
         """Returns the bias of scores [batch, heads, length, past + length], minus infinity for later tokens."""
         bias = self._bias(emit(AddOp, numbered(length), dimension(past)), numbered(past + length))
-        return emit(SelectOp, causal_mask(past, length, starts), bias, scalar(-np.inf, bias))
+        return emit(SelectOp, StepPositions.of(past, length, starts).mask(), bias, scalar(-np.inf, bias))

@@ -8,14 +8,14 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, MaximumOp, MulOp, SubOp
+from ....dialects.stepwell.elementwise import AddOp, MulOp
 from ....dialects.stepwell.elementwise.activation import GeluOp
-from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp, SqueezeOp
-from ....passes.graph.values import dimension
-from ...build import chained, emit, gathered, integers, known_dim, numbered, part_along, scalar, transposed
+from ....dialects.stepwell.movement import DynamicReshapeOp, PadOp, SqueezeOp
+from ...build import chained, emit, gathered, integers, known_dim, part_along, scalar, transposed
+from ...decoder_step import FLOAT, StepPositions, text_positions
 from ...errors import ModelError
 from ...imported import ModelInfo, ValueInfo
-from .part import FLOAT, ModelPart, causal_mask, decoder_info, grown, source_caches
+from .part import ModelPart, decoder_info, grown, of_source, source_caches
 
 
 class _Whisper(ModelPart):
@@ -101,25 +101,24 @@ class WhisperDecoder(_Whisper):
         """See `ModelPart`."""
         past = known_dim(inputs["past.0.key"], 2, "the length of the past")
         length = known_dim(inputs["input_ids"], 1, "the number of new tokens")
-        mask, found, scale = causal_mask(past, length, inputs["starts"]), dict[str, ir.Value](), self._depth**-0.5
+        mask, scale = StepPositions.of(past, length, inputs["starts"]).mask(), self._depth**-0.5
+        found: dict[str, ir.Value] = {}
         value = self.embedded("model.decoder.embed_tokens.weight", inputs["input_ids"])
         if self._config.get("scale_embedding"):
             value = emit(MulOp, value, scalar(self.setting("d_model") ** 0.5, value))
-        places = emit(AddOp, numbered(length), dimension(past))
-        places = emit(SubOp, places, emit(ExpandDimsOp, inputs["starts"], axes=(1,)))
-        places = emit(MaximumOp, places, scalar(0, places))
+        places = text_positions(past, length, inputs["starts"])
         value = emit(AddOp, value, self.embedded("model.decoder.embed_positions.weight", places))
         for layer in range(self._layers):
             scope = f"model.decoder.layers.{layer}"
             normal = self.layer_norm(f"{scope}.self_attn_layer_norm", value)
             query, key, new = (self.heads(f"{scope}.self_attn.{part}_proj", normal, self._heads) for part in "qkv")
-            kept = grown(inputs[f"past.{layer}.key"], key), grown(inputs[f"past.{layer}.value"], new)
-            found |= dict(zip((f"present.{layer}.key", f"present.{layer}.value"), kept, strict=True))
-            value = emit(AddOp, value, self.attended(f"{scope}.self_attn.out_proj", query, *kept, mask, scale))
+            kept = grown(inputs, layer, key, new)
+            found |= kept
+            value = emit(AddOp, value, self.attended(f"{scope}.self_attn.out_proj", query, *kept.values(), mask, scale))
             normal = self.layer_norm(f"{scope}.encoder_attn_layer_norm", value)
             query = self.heads(f"{scope}.encoder_attn.q_proj", normal, self._heads)
-            seen = (inputs[f"cross.{layer}.key"], inputs[f"cross.{layer}.value"])
-            value = emit(AddOp, value, self.attended(f"{scope}.encoder_attn.out_proj", query, *seen, None, scale))
+            seen = self.attended(f"{scope}.encoder_attn.out_proj", query, *of_source(inputs, layer), None, scale)
+            value = emit(AddOp, value, seen)
             value = self._opened(scope, value)
         value = self.layer_norm("model.decoder.layer_norm", gathered(value, inputs["selected"], 1))
         table = "proj_out" if self.has("proj_out.weight") else "model.decoder.embed_tokens"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...decoder_step import CachedRows, step_info
 from ...errors import ModelError
 from ...imported import ModelInfo, ValueInfo
 
@@ -44,18 +45,12 @@ class CachePort:
     Attributes:
         past: the name of the input.
         present: the name of the output.
-        name: what they are called after the import, such as "0.key".
-        heads: number of heads.
-        depth: elements of a key or value.
-        dtype: their element type.
+        rows: the keys or values after the import.
     """
 
     past: str
     present: str
-    name: str
-    heads: int
-    depth: int
-    dtype: np.dtype
+    rows: CachedRows
 
 
 @dataclass(frozen=True)
@@ -118,20 +113,8 @@ class DecoderForm:
         return cls(roles, caches, logits, width if isinstance(width, int) else None)
 
     def info(self, name: str) -> ModelInfo:
-        """Returns the inputs and outputs of the decoder after the import, which are those of GGUF decoders."""
-
-        def caches(when: str, length: str) -> list[ValueInfo]:
-            return [
-                ValueInfo(f"{when}.{port.name}", port.dtype, ("batch", port.heads, length, port.depth))
-                for port in self.caches
-            ]
-
-        index = np.dtype(np.int64)
-        tokens = ValueInfo("input_ids", index, ("batch", "length"))
-        selected, starts = ValueInfo("selected", index, ("outputs",)), ValueInfo("starts", index, ("batch",))
-        logits = ValueInfo("logits", np.dtype(np.float32), ("batch", "outputs", self.vocabulary or "vocabulary"))
-        past, present = caches("past", "past"), caches("present", "past + length")
-        return ModelInfo(name, (tokens, selected, starts, *past), (logits, *present))
+        """Returns the inputs and outputs of the decoder after the import, which are those of a step of a decoder."""
+        return step_info(name, (port.rows for port in self.caches), self.vocabulary or "vocabulary")
 
 
 def _caches(infos: tuple[ValueInfo, ...], when: str, names: Mapping[str, str]) -> dict[tuple[int, str], ValueInfo]:
@@ -158,4 +141,4 @@ def _port(place: tuple[int, str], past: ValueInfo, present: str) -> CachePort:
         raise ModelError(
             f"input '{past.name}' has elements of type {past.dtype}, and must have float32, as exported for CPUs"
         )
-    return CachePort(past.name, present, f"{layer}.{part}", dims[1], dims[3], past.dtype)
+    return CachePort(past.name, present, CachedRows(f"{layer}.{part}", dims[1], dims[3]))

@@ -1,4 +1,4 @@
-"""Imports ONNX decoders in the form of GGUF decoders: a step with `selected` and `starts` (`stepwell.frontend.gguf`).
+"""Imports ONNX decoders as the step that `stepwell.frontend.decoder_step` describes.
 
 Masks, positions and lengths, which are inputs of the file, follow from the beginnings of texts. Texts of different
 lengths end at the same position, so that caches grow at their end.
@@ -17,10 +17,11 @@ from ....dialects.dims import Dim
 from ....dialects.registry import load_dialects, view_of
 from ....dialects.stepwell.blocks import BlockMatmulOp
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, GreaterEqualOp, MaximumOp, MulOp, SubOp, TanhOp
+from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, GreaterEqualOp, MulOp, SubOp, TanhOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....passes.graph.values import dimension
-from ...build import cast, constant, emit, gathered, known_dim, numbered, rank, scalar, shape
+from ...build import cast, constant, emit, gathered, known_dim, numbered, rank, shape
+from ...decoder_step import text_positions
 from ...errors import ModelError
 from ...imported import ImportedModel, ModelInfo, ValueInfo
 from ..importer import Importer
@@ -68,7 +69,7 @@ def import_decoder(
 
 
 class _DecoderImporter(Importer):
-    """Imports a decoder whose inputs and outputs are those of GGUF decoders."""
+    """Imports a decoder whose inputs and outputs are those of a step."""
 
     appends_caches = True
 
@@ -84,12 +85,11 @@ class _DecoderImporter(Importer):
     def _given(self, arguments: Sequence[ir.Value]) -> dict[str, ir.Value]:
         own = {info.name: argument for info, argument in zip(self._info.inputs, arguments, strict=True)}
         tokens, starts, self._selected = own["input_ids"], own["starts"], own["selected"]
-        caches = {port.past: own[f"past.{port.name}"] for port in self._form.caches}
-        past = known_dim(own[f"past.{self._form.caches[0].name}"], 2, "the length of the past")
+        caches = {port.past: own[f"past.{port.rows.name}"] for port in self._form.caches}
+        past = known_dim(own[f"past.{self._form.caches[0].rows.name}"], 2, "the length of the past")
         self._length = length = known_dim(tokens, _TOKENS, "the number of new tokens")
         column = emit(ExpandDimsOp, starts, axes=(1,))
-        places = emit(SubOp, emit(AddOp, numbered(length), dimension(past)), column)
-        made = {"tokens": tokens, "positions": emit(MaximumOp, places, scalar(0, places))}
+        made = {"tokens": tokens, "positions": text_positions(past, length, starts)}
         made["mask"] = emit(GreaterEqualOp, numbered(past + length), column)
         made["last"] = emit(SubOp, dimension(past + length - 1), column)
         made["total"] = dimension(past + length)
