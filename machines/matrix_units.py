@@ -40,6 +40,11 @@ LEAST_GRAINS = 8
 """Minimum grains of a step: with fewer, the unit is no faster than vectors."""
 
 
+def takes_rows(machine: Machine, rows: int) -> bool:
+    """Returns whether a matrix unit multiplies this many rows."""
+    return has_matrix_unit(machine) and rows >= LEAST_ROWS
+
+
 def has_matrix_unit(machine: Machine) -> bool:
     """Returns whether a machine multiplies bytes in tiles."""
     return machine.matrix_rate > 0

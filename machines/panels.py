@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .machine import Machine
-from .matrix_units import GRAIN_BYTES, LEAST_ROWS, LINE_BYTES, has_matrix_unit
+from .matrix_units import GRAIN_BYTES, LINE_BYTES, takes_rows
 
 # Cost of multiply-adds by the registers of a panel's row. With one register a load feeds only one multiply-add; with
 # four there is room for few rows only. Three take fewer loads than two, and leave enough rows if there are 32.
@@ -36,7 +36,7 @@ def choose_panel(
         even: whether to reject panels of three registers if they leave a narrower panel.
         in_tiles: whether a matrix unit, if there is one, multiplies elements of this type.
     """
-    if in_tiles and has_matrix_unit(machine) and rows >= LEAST_ROWS:
+    if in_tiles and takes_rows(machine, rows):
         # Two tiles across and two down take the fewest loads.
         return min(columns, 2 * LINE_BYTES // GRAIN_BYTES)
     if rows < LEAST_SHARED_ROWS:

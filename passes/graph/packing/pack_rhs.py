@@ -15,7 +15,7 @@ from ....dialects.stepwell.packed import PackedMatmulOp
 from ....dialects.stepwell.panels import BY_COLUMNS
 from ....machines.caches import L2_WAYS, cached_bytes, way_bytes
 from ....machines.machine import Machine
-from ....machines.matrix_units import LEAST_ROWS, has_matrix_unit
+from ....machines.matrix_units import takes_rows
 from ....machines.panels import choose_panel
 from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..products.byte_products import sum_bytes
@@ -57,7 +57,7 @@ class PackRhs(Pattern[MatmulOp]):
         columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
         batch = math.prod(right[:-2])
         rows = math.prod(left[:-1]) // batch
-        if rows >= LEAST_ROWS and has_matrix_unit(self.machine) and dtype_of(op.rhs) == _BRAIN:
+        if dtype_of(op.rhs) == _BRAIN and takes_rows(self.machine, rows):
             return self._in_pairs(op, (batch, rows, depth, columns))
         if self.in_kernels and op.transpose_rhs and rows * depth * size <= cached_bytes(self.machine):
             panel = choose_panel(self.machine, columns, lanes, rows)

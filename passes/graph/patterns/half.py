@@ -12,7 +12,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise import CastOp
 from ....machines.machine import Machine
-from ....machines.matrix_units import LEAST_ROWS, has_matrix_unit
+from ....machines.matrix_units import takes_rows
 from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..values import dtype_of, is_fixed, static_shape
 
@@ -48,9 +48,9 @@ class WidenHalf(Pattern):
         return _cast(type(op)(*values, **op.attribute_values()).result, dtype)
 
     def _is_for_unit(self, op: MatmulOp | ConvOp, rows: int) -> bool:
-        if not has_matrix_unit(self.machine) or dtype_of(op.result) != np.dtype(ml_dtypes.bfloat16):
+        if dtype_of(op.result) != np.dtype(ml_dtypes.bfloat16) or not takes_rows(self.machine, rows):
             return False
-        return rows >= LEAST_ROWS and (isinstance(op, MatmulOp) or op.group == 1)
+        return isinstance(op, MatmulOp) or op.group == 1
 
 
 def _cast(value: ir.Value, dtype: np.dtype) -> ir.Value:
