@@ -1,7 +1,9 @@
 """Decisions of passes on the graph that a tuner may make otherwise: the method of a convolution, a layout, a fusion.
 
     decisions = Decisions.of(module, state)
-    method = decisions.make(Site("method", key_of(op), nodes, "direct", {"direct": 900.0, "winograd 4": 1100.0}))
+    method = decisions.make(
+        "direct", lambda: Site("method", key_of(op), nodes, "direct", {"direct": 900.0, "winograd 4": 1100.0})
+    )
 
 The cost function decides, unless the module's attribute `stepwell.decisions` names another of the legal values. The
 pass `stepwell-apply-decisions` writes that attribute, so dumps of all phases show what was decided otherwise.
@@ -10,7 +12,7 @@ pass `stepwell-apply-decisions` writes that attribute, so dumps of all phases sh
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +71,16 @@ class Decisions:
         """True if every site has its default value, and there is no tuner."""
         return not self._values and self._state.sites is None
 
-    def make(self, site: Site) -> str:
-        """Returns the value for a site, and tells a tuner of it."""
+    def make(self, default: str, describe: Callable[[], Site]) -> str:
+        """Returns the value for a site, and tells a tuner of it.
+
+        Args:
+            default: the value that the cost function chose.
+            describe: returns the site; it is not called if nothing is decided otherwise, as in most compiles.
+        """
+        if self.is_idle:
+            return default
+        site = describe()
         if self._state.sites is not None and len(site.costs) > 1:
             self._state.sites[site.name, tuple(site.nodes)] = site
         wanted = self._values.get(site.name)

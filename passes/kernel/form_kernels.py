@@ -141,16 +141,17 @@ class _Outliner:
 
     def _is_apart(self, op: ir.Operation) -> bool:
         """Returns whether an elementwise op is decided to be in another kernel than the producers of its operands."""
-        if self._decisions.is_idle:
-            return False
+        return self._decisions.make(JOINED, lambda: self._site_of(op)) == APART
+
+    def _site_of(self, op: ir.Operation) -> Site:
+        """The decision whether an elementwise op shares a kernel with the producers of its operands."""
         makers = [value.owner.name for value in op.operands if not isinstance(value.owner, ir.Block)]
         key = " ".join((key_of(op), "after", *makers)).replace(discardable.PREFIX, "")
         moved = bytes_moved([op], list(op.operands))
         pass_ns = elementwise_ns(self._state.machine, moved, 0)
         # A kernel of its own reads and writes the tensors once more.
         costs: dict[str, float | None] = {JOINED: pass_ns, APART: 2 * pass_ns + self._state.machine.call_ns}
-        site = Site("fusion", key, names_in(op.location), JOINED, costs, elements_written(op), moved)
-        return self._decisions.make(site) == APART
+        return Site("fusion", key, names_in(op.location), JOINED, costs, elements_written(op), moved)
 
     def _outline(self, group: list[ir.Operation]) -> None:
         for op in group:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +81,9 @@ class WinogradForConv(Pattern[ConvOp]):
 
     def rewrite(self, op: ConvOp) -> Replacement:
         refusal = _refusal(op, self.may_stack)
-        site = _site(op, self.machine, refusal is None, self.may_stack)
-        method = self.decisions.make(site)
+        times = _times(op, self.machine) if refusal is None else {}
+        default = min(times, key=times.__getitem__, default=DIRECT)
+        method = self.decisions.make(default, lambda: _site(op, self.machine, default, times, self.may_stack))
         if method == UNFOLDED:
             return unfolded(op)
         if refusal is not None:
@@ -269,14 +271,15 @@ def _tile_of(method: str) -> int:
     return int(method.removeprefix(_WINOGRAD)) if method.startswith(_WINOGRAD) else 0
 
 
-def _site(op: ConvOp, machine: Machine, may_transform: bool, is_static: bool) -> Site:
+def _times(op: ConvOp, machine: Machine) -> dict[str, float]:
+    """The estimated times of the direct method and of Winograd's with each size of tiles."""
+    tiles = (0, *tiles_of(_kernel(op)))
+    return {f"{_WINOGRAD}{tile}" if tile else DIRECT: _nanoseconds(op, tile, machine) for tile in tiles}
+
+
+def _site(op: ConvOp, machine: Machine, default: str, times: Mapping[str, float], is_static: bool) -> Site:
     """The methods that can compute a convolution."""
-    costs: dict[str, float | None] = {DIRECT: None}
-    default = DIRECT
-    if may_transform:
-        times = {tile: _nanoseconds(op, tile, machine) for tile in (0, *tiles_of(_kernel(op)))}
-        costs = {f"{_WINOGRAD}{tile}" if tile else DIRECT: time for tile, time in times.items()}
-        default = min(costs, key=lambda name: costs[name] or 0.0)
+    costs: dict[str, float | None] = {DIRECT: None, **times}
     operation = op.operation
     names = names_in(operation.location)
     if not is_static or not can_unfold(op):

@@ -8,6 +8,7 @@ rows.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ def planar_images(body: ir.Block, machine: Machine, decisions: Decisions) -> lis
     found: list[ir.Value] = []
     for component in _components(body):
         better = component.ops
-        if decisions.make(component.site(machine)) == PIXELS:
+        default = component.fastest(machine)
+        if decisions.make(default, functools.partial(component.site, machine, default)) == PIXELS:
             # An image of one channel has the same layout either way, so such an op is decided independently.
             single = (op for op in better if _has_single_channels(op))
             better = [op for op in single if _planes_cost(op, machine) < _pixels_cost(op, machine)]
@@ -96,21 +98,24 @@ class _Component:
         moved = sum(size_of(value) for value in (*self.inputs, *self.results) if not _has_one_channel(value))
         return sum(_pixels_cost(op, machine) for op in self.ops) + moved / paces_of(machine).transposed
 
-    def site(self, machine: Machine) -> Site:
+    def fastest(self, machine: Machine) -> str:
+        """The layout that takes the least time."""
+        return PLANES if self.planes_cost(machine) < self.pixels_cost(machine) else PIXELS
+
+    def site(self, machine: Machine, default: str) -> Site:
         """The decision on the layout of all ops together."""
         costs: dict[str, float | None] = {PIXELS: self.pixels_cost(machine)}
-        is_planar = self.planes_cost(machine) < self.pixels_cost(machine)
         operations = [op.operation for op in self.ops]
         nodes = [name for op in operations for name in names_in(op.location)[:1]]
         if not self.is_static:
-            return Site("layout", key_of(*operations), nodes, PIXELS, costs)
+            return Site("layout", key_of(*operations), nodes, default, costs)
         # Planes are possible too if others than the program make or read the images; no gain is expected then.
         alone = sum(_planes_cost(op, machine) for op in self.ops)
         if alone < _IMPOSSIBLE:
             costs[PLANES] = alone
         flops = sum(view.flops() for view in self.ops)
         moved = sum(_FLOAT_BYTES * size_of(value) for op in operations for value in (op.operands[0], op.results[0]))
-        return Site("layout", key_of(*operations), nodes, PLANES if is_planar else PIXELS, costs, flops, moved)
+        return Site("layout", key_of(*operations), nodes, default, costs, flops, moved)
 
 
 def _components(body: ir.Block) -> Iterator[_Component]:

@@ -74,7 +74,7 @@ class ReducePrecisionPass(Pass):
         elif not (decisions := Decisions.of(op, state)).is_idle:
 
             def is_short(product: MatmulOp | ConvOp) -> bool:
-                return decisions.make(_site(product, state.machine)) == _DECIDED
+                return decisions.make("f32", lambda: _site(product, state.machine)) == _DECIDED
 
             apply_patterns(op, (CastOperands(_SHORT[_DECIDED], is_short),), state)
 
