@@ -99,12 +99,43 @@ class RecurrentStates(TextStates):
 class RecurrentModel(LanguageModel):
     """A model whose texts have a state of fixed size."""
 
-    initial: Mapping[str, float]
+    def __init__(
+        self,
+        alone: Executable,
+        together: Executable | None,
+        stored: ModelFile,
+        context: int,
+        pages: int,
+        sequences: int,
+        is_batch_invariant: bool,
+    ) -> None:
+        """Takes the step.
+
+        Args:
+            alone: the step, for one text.
+            together: the step for several texts; None for one only.
+            stored: the model, whose texts have a state of fixed size.
+            context: maximum number of tokens of a text.
+            pages: number of states.
+            sequences: maximum number of texts that grow together.
+            is_batch_invariant: whether each text is the one that it is alone.
+        """
+        super().__init__(
+            alone,
+            stored.tokenizer,
+            context,
+            pages,
+            together,
+            sequences,
+            is_batch_invariant=is_batch_invariant,
+            page_size=context,
+        )
+        self._initial = stored.initial or {}
 
     def pool(self) -> TextStates:
         """See `LanguageModel`."""
         table = PageTable(self.pages, self.page_size, self.pages_of_text, is_whole=True)
-        return RecurrentStates(self.executable, self.together, table, self.initial)
+        return RecurrentStates(self.executable, self.together, table, self._initial)
 
 
 def load_recurrent(
@@ -120,7 +151,6 @@ def load_recurrent(
         memory: bytes for states of texts besides two for each of those.
         is_batch_invariant: whether each text is the one that it is alone, which then steps alone.
     """
-    assert stored.initial is not None, "the model has a state of fixed size"
     alone = compile_model(stored.source, threads=threads, options=Options(dims={"batch": 1}))
     together = None
     if sequences > 1 and not is_batch_invariant:
@@ -128,15 +158,4 @@ def load_recurrent(
     infos = [info for info in stored.source.interface()[0] if info.name.startswith(STATE)]
     bytes_of_text = sum(info.dtype.itemsize * math.prod(map(int, info.shape[1:])) for info in infos)
     pages = max(_LEAST_STATES * sequences, memory // bytes_of_text)
-    made = RecurrentModel(
-        alone,
-        stored.tokenizer,
-        context,
-        pages,
-        together,
-        sequences,
-        is_batch_invariant=is_batch_invariant,
-        page_size=context,
-    )
-    made.initial = stored.initial
-    return made
+    return RecurrentModel(alone, together, stored, context, pages, sequences, is_batch_invariant)
