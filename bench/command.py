@@ -22,7 +22,7 @@ from ..support.wording import duration
 from ..tools import arguments, model_options, running, text_options
 from ..tools.console import ProgressBar, line_width, print_table, progress
 from ..tools.flags import UsageError
-from ..tools.outputs import FIGURES, PICTURE, Outputs
+from ..tools.outputs import FIGURES, PICTURE, OutputFile, Outputs
 from ..tuning.database import Database
 from . import (
     compare,
@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "modules", nargs="*", metavar="MODULE", help="beginnings of names in the list (default: all of the list)"
     )
     _measuring(made, MODULE_PEERS, rounds=5, seconds=0.2, systems=MODULE_SYSTEMS)
+    made.add_argument("--resume", action="store_true", help="like --add, without modules that the file has already")
     made = _command(commands, "kernels", _kernels, "single kernels over a list of real shapes")
     made.add_argument(
         "kernels", nargs="*", metavar="KERNEL", help="beginnings of names, such as 'conv 3x3' (default: all)"
@@ -231,6 +232,7 @@ def _systems_and_files(
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/<command>.json")
     made.add_argument("--add", action="store_true", help="add to the file's figures of the same machine and versions")
+    made.set_defaults(resume=False)
 
 
 def _models(options: argparse.Namespace) -> int:
@@ -254,7 +256,8 @@ def _torch(options: argparse.Namespace) -> int:
 
     def rows(plan: measure.BenchPlan, limits: _Limits, steps: ProgressBar) -> Iterator[Row]:
         for name in chosen:
-            yield from measure.measure_module(name, plan, steps)
+            if not plan.is_done(name):
+                yield from measure.measure_module(name, plan, steps)
 
     return _measure(options, "torch", rows, MODULE_SYSTEMS)
 
@@ -432,26 +435,36 @@ def _measure(
     check_cores(threads)
     machine = describe()
     output = output_file(options, machine, f"{what}.json", FIGURES)
-    older = Results.read(output.path) if options.add and output is not None and output.path.is_file() else None
+    is_added = options.add or options.resume
+    older = Results.read(output.path) if is_added and output is not None and output.path.is_file() else None
     if older is not None:
         older.require_same(what, machine)
-    measured: list[Row] = []
+    done = older.rows if older is not None and options.resume else ()
     # pip compiles installed packages, such as the other systems; a source tree would be compiled at its first start.
     compileall.compile_dir(Path(__file__).parents[1], quiet=2)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress(options, "machine") as steps:
-        plan = measure.BenchPlan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
+        kept = frozenset((row.case, row.threads, row.system) for row in done)
+        plan = measure.BenchPlan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder), kept)
         limits = measure.find_peaks(threads) if what in ("models", "kernels") else {}
+        results = Results(what, machine, limits, [], missing)
         try:
             for row in rows(plan, limits, steps):
-                measured.append(row)
+                results.rows.append(row)
                 _report_row(row, options.quiet)
+                # A long list that ends early, by the machine or the user, keeps what it has.
+                if output is not None and not output.is_stdout:
+                    _write(output, results, older)
         except KeyboardInterrupt:
             print(f"{NAME}: interrupted: these are the figures so far", file=sys.stderr)
-    results = Results(what, machine, limits, measured, missing)
-    print_figures(options, results.text(), report.tables(results), f"{machine}\n{PINNING}")
+    shown = results.merged_into(older) if older is not None and options.resume else results
+    print_figures(options, results.text(), report.tables(shown), f"{machine}\n{PINNING}")
     if output is not None:
-        write_figures(output, (results.merged_into(older) if older is not None else results).text())
+        _write(output, results, older)
     return 0
+
+
+def _write(output: OutputFile, results: Results, older: Results | None) -> None:
+    write_figures(output, (results.merged_into(older) if older is not None else results).text())
 
 
 def _report_row(row: Row, is_quiet: bool) -> None:

@@ -43,6 +43,7 @@ class BenchPlan:
         seconds: duration of a turn.
         limit: time limit of a system's start in seconds.
         folder: the folder for data that systems keep between processes.
+        done: the cases, numbers of threads and systems that need not be measured.
     """
 
     systems: Sequence[str]
@@ -51,6 +52,11 @@ class BenchPlan:
     seconds: float
     limit: float
     folder: Path
+    done: frozenset[tuple[str, int, str]] = frozenset()
+
+    def is_done(self, case: str) -> bool:
+        """Returns whether all systems have been measured on a case, at every number of threads."""
+        return all((case, count, system) in self.done for count in self.threads for system in self.systems)
 
 
 def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:

@@ -184,18 +184,22 @@ class Results:
             if HERE in group
         ]
 
-    def speedups(self) -> dict[str, dict[str, float]]:
-        """Returns how many times faster Stepwell is, as geometric means: by threads, over each peer and the fastest."""
-        found: dict[str, dict[str, list[float]]] = {}
+    def ratios(self) -> dict[str, dict[str, list[tuple[float, str]]]]:
+        """Returns how many times faster Stepwell is: by threads, by peer and over the fastest one, with the case."""
+        found: dict[str, dict[str, list[tuple[float, str]]]] = {}
         for case in self.cases():
             group = found.setdefault(str(case.here.threads), {})
             for name, peer in [*case.peers.items(), ("fastest", case.fastest)]:
                 ratio = case.speedup(peer)
                 if ratio is not None:
-                    group.setdefault(name, []).append(ratio)
+                    group.setdefault(name, []).append((ratio, case.here.case))
+        return found
+
+    def speedups(self) -> dict[str, dict[str, float]]:
+        """Returns how many times faster Stepwell is, as geometric means: by threads, over each peer and the fastest."""
         return {
-            threads: {name: geometric_mean(ratios) for name, ratios in group.items()}
-            for threads, group in found.items()
+            threads: {name: geometric_mean(ratio for ratio, _ in ratios) for name, ratios in group.items()}
+            for threads, group in self.ratios().items()
         }
 
     def require_same(self, what: str, machine: HostRecord) -> None:

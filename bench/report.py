@@ -13,7 +13,7 @@ from .compare import Comparison
 from .language import LanguageFigure
 from .new_sizes import NewSizes
 from .ranges import Ranges
-from .record import CaseRows, Results, Row
+from .record import CaseRows, Results, Row, geometric_mean
 from .training import HERE, TrainingFigure
 
 _NONE = "-"
@@ -300,12 +300,17 @@ def _first_calls(cases: Sequence[CaseRows]) -> Table:
 
 
 def _means(results: Results) -> Table:
-    speedups = results.speedups()
-    names = list(dict.fromkeys(name for group in speedups.values() for name in group))
-    rows = [
-        (threads, *(_times_faster(group.get(name)) for name in names)) for threads, group in speedups.items() if group
-    ]
-    return Table("How many times faster Stepwell is, geometric mean", ("threads", *names), rows, ())
+    """Returns the table of each system's mean, its least case, and the cases in which it is faster than Stepwell."""
+    rows = []
+    for threads, group in results.ratios().items():
+        for name, ratios in group.items():
+            least, where = min(ratios)
+            below = [case for ratio, case in sorted(ratios) if ratio < 1]
+            mean = geometric_mean(ratio for ratio, _ in ratios)
+            figures = (str(len(ratios)), _times_faster(mean), _times_faster(least))
+            rows.append((threads, name, *figures, where, str(len(below)), _some(below) or _NONE))
+    headers = ("threads", "than", "cases", "geometric mean", "least", "of", "below 1", "which")
+    return Table("How many times faster Stepwell is", headers, rows, ("than", "of", "which"))
 
 
 def _failures(results: Results) -> Table:

@@ -212,3 +212,54 @@ class TextClasses(nn.Module):
         """Maps [n, length] to [n, 2]."""
         x = self.words(ids).transpose(1, 2)
         return self.classes(torch.cat([functional.relu(part(x)).amax(-1) for part in self.filters], 1))
+
+
+class Mixer(nn.Module):
+    """Patches of an image, layers that mix the patches and then the channels, and classes."""
+
+    def __init__(self, width: int = 192, depth: int = 6, patch: int = 16, size: int = 224) -> None:
+        super().__init__()
+        patches = (size // patch) ** 2
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.across = nn.ModuleList(_mixing(patches, width // 2) for _ in range(depth))
+        self.within = nn.ModuleList(_mixing(width, 4 * width) for _ in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * depth))
+        self.classes = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 1000))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps [n, 3, size, size] to [n, 1000]."""
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        for layer, (across, within) in enumerate(zip(self.across, self.within, strict=True)):
+            x = x + across(self.norms[2 * layer](x).transpose(1, 2)).transpose(1, 2)
+            x = x + within(self.norms[2 * layer + 1](x))
+        return self.classes(x.mean(1))
+
+
+def _mixing(width: int, inner: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+
+
+class Temporal(nn.Module):
+    """Causal 1-d convolutions with growing dilation, with residuals."""
+
+    def __init__(self, width: int = 64, depth: int = 6) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv1d(width, width, 3, dilation=1 << level) for level in range(depth))
+        self.last = nn.Conv1d(width, 10, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps [n, width, length] to [n, 10, length]."""
+        for level, layer in enumerate(self.layers):
+            x = x + functional.relu(layer(functional.pad(x, (2 << level, 0))))
+        return self.last(x)
+
+
+def generator(width: int = 32) -> nn.Module:
+    """Creates transposed convolutions from noise to images: [n, 100, 1, 1] to [n, 3, 64, 64]."""
+    parts: list[nn.Module] = []
+    source = 100
+    for target, stride, padding in ((8 * width, 1, 0), (4 * width, 2, 1), (2 * width, 2, 1), (width, 2, 1)):
+        conv = nn.ConvTranspose2d(source, target, 4, stride, padding, bias=False)
+        parts += [conv, nn.BatchNorm2d(target), nn.ReLU()]
+        source = target
+    return nn.Sequential(*parts, nn.ConvTranspose2d(source, 3, 4, 2, 1), nn.Tanh())

@@ -119,7 +119,9 @@ def test_tables(results: Results) -> None:
     assert times.rows[0][0] == "swift"
     assert times.rows[0][-2:] == ("onnxruntime", "2.00")
     assert "2 s (2.00)" in times.rows[0]
-    assert means.rows == [("1", "1.00", "3.00", "1.00")]
+    assert means.rows[0] == ("1", "onnxruntime", "2", "1.00", "0.50", "slow", "1", "slow")
+    assert means.rows[1] == ("1", "openvino", "1", "3.00", "3.00", "swift", "0", "-")
+    assert means.rows[2][:4] == ("1", "fastest", "2", "1.00")
     assert failures.rows == [
         ("iree", "not installed: pip install iree", "anything"),
         ("openvino", "it has no such operator", "slow"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stepwell.bench import command
-from stepwell.bench.record import Results
+from stepwell.bench import command, measure
+from stepwell.bench.record import Results, Row
+from stepwell.bench.turns import SystemFailure
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -28,6 +30,33 @@ def test_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert here.second_backend_seconds < here.backend_seconds, "the second process takes code from the cache"
 
 
+def test_a_long_list_continues_where_it_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def rows(name: str, plan: measure.BenchPlan, steps: object) -> Iterator[Row]:
+        if name == "temporal":
+            raise SystemFailure("the machine stopped")
+        measured.append(name)
+        for system in plan.systems:
+            yield Row(name, "torch", {}, 1, system).timed([1.0 if system == "stepwell" else 0.5])
+
+    monkeypatch.setattr(measure, "measure_module", rows)
+    path = tmp_path / "torch.json"
+    command_line = ["torch", "gru", "temporal", "one-input", "--threads=1", "--peers=eager", "-o", str(path)]
+    assert command.main(command_line) == 1
+    assert {row.case for row in Results.read(path).rows} == {"gru"}, "each module is written when it is measured"
+    monkeypatch.setattr(
+        measure, "measure_module", lambda *given: rows(given[0].replace("temporal", "lstm"), *given[1:])
+    )
+    capsys.readouterr()
+    assert command.main([*command_line, "--resume"]) == 0
+    assert measured == ["gru", "lstm", "one-input"]
+    assert {row.case for row in Results.read(path).rows} == {"gru", "lstm", "one-input"}
+    assert "gru, lstm, one-input" in capsys.readouterr().out, "the tables are those of all modules, here all slower"
+
+
 def test_an_unknown_module(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["torch", "abacus"]) == 2
     assert "no module's name starts with 'abacus'" in capsys.readouterr().err
@@ -41,7 +70,9 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         made.created()
 
 
-@pytest.mark.parametrize("name", ["lstm", "u-net", "conformer", "recommender", "200-weights"])
+@pytest.mark.parametrize(
+    "name", ["lstm", "u-net", "conformer", "recommender", "200-weights", "mlp-mixer", "temporal", "generator"]
+)
 def test_plain_modules(name: str) -> None:
     model: TorchModel = MODELS[name]
     module, inputs = model.created()
