@@ -156,7 +156,7 @@ def part(values: ir.Value, start: int, stop: int) -> ir.Value:
     return emit(DynamicSliceOp, values, integers([start]), integers([stop]))
 
 
-def part_along(value: ir.Value, axis: int, start: int, stop: int) -> ir.Value:
+def part_along(value: ir.Value, axis: int, start: Dim, stop: Dim) -> ir.Value:
     """The elements of a value from `start` up to and excluding `stop` along an axis."""
     if start == 0 and shape(value)[axis] == stop:
         return value

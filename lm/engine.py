@@ -309,7 +309,7 @@ class Engine:
         paged, text.paged = text.paged, None
         if paged is None:
             return
-        if self._model.is_batch_invariant and not self._table.is_whole:  # steps round in another way than prompts
+        if self._model.is_batch_invariant:  # steps round in another way than prompts
             self._table.truncate(paged, len(text.request.tokens))
         self._prefixes.add(text.tokens, paged)
 

@@ -15,7 +15,7 @@ from ..support.errors import InputError
 from .model import LanguageModel
 from .model_file import ModelFile
 from .pages import PagedText, PageTable
-from .text_states import SavedText, TextStates
+from .text_states import CHUNK, SavedText, TextStates
 
 _LEAST_STATES = 2
 """Minimum number of states in a pool: a text that continues a kept one begins with a copy of its state."""
@@ -43,7 +43,7 @@ class RecurrentStates(TextStates):
         self.nbytes = sum(array.nbytes for array in self._arrays)
 
     def step(self, texts: Sequence[PagedText], tokens: Sequence[Sequence[int]]) -> np.ndarray:
-        """See `TextStates`; tokens are read one by one."""
+        """See `TextStates`."""
         for text in texts:
             self.reserve(text, text.length + len(tokens[0]))
         pages = np.array([int(text.table[0]) for text in texts])
@@ -51,9 +51,7 @@ class RecurrentStates(TextStates):
             if not text.length:
                 for array, number in zip(self._arrays, self._initial, strict=True):
                     array[page] = number
-        states, logits = [array[pages] for array in self._arrays], np.empty(0)
-        for column in zip(*tokens, strict=True):
-            logits, states = self._run(np.array(column), states)
+        logits, states = self._run(np.asarray(tokens), [array[pages] for array in self._arrays])
         for array, state in zip(self._arrays, states, strict=True):
             array[pages] = state
         for text in texts:
@@ -61,7 +59,7 @@ class RecurrentStates(TextStates):
         return logits
 
     def _run(self, tokens: np.ndarray, states: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Returns the logits after a token of each text, and the next states."""
+        """Returns the logits after tokens of each text, i64[texts, tokens], and the next states."""
         if len(tokens) > 1 and self._together is None:
             rows = [slice(row, row + 1) for row in range(len(tokens))]
             logits, made = zip(*(self._run(tokens[row], [item[row] for item in states]) for row in rows), strict=True)
@@ -151,10 +149,12 @@ def load_recurrent(
         memory: bytes for states of texts besides two for each of those.
         is_batch_invariant: whether each text is the one that it is alone, which then steps alone.
     """
-    alone = compile_model(stored.source, threads=threads, options=Options(dims={"batch": 1}))
+    lengths = [1] if context == 2 else [1, (2, min(CHUNK, context))]
+    alone = compile_model(stored.source, threads=threads, options=Options(dims={"batch": 1, "length": lengths}))
     together = None
     if sequences > 1 and not is_batch_invariant:
-        together = compile_model(stored.source, threads=threads, options=Options(dims={"batch": (2, sequences)}))
+        sizes = {"batch": (2, sequences), "length": 1}
+        together = compile_model(stored.source, threads=threads, options=Options(dims=sizes))
     infos = [info for info in stored.source.interface()[0] if info.name.startswith(STATE)]
     bytes_of_text = sum(info.dtype.itemsize * math.prod(map(int, info.shape[1:])) for info in infos)
     pages = max(_LEAST_STATES * sequences, memory // bytes_of_text)

@@ -77,6 +77,24 @@ def test_tokens_of_texts_alone_and_together(kind: str, tmp_path: Path) -> None:
     assert [chosen(model, [prompt], 16)[0] for prompt in PROMPTS] == wanted
 
 
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_chunks_of_prompts_follow_each_other(kind: str, tmp_path: Path) -> None:
+    """Tokens that follow a prompt do not depend on where it is cut: each chunk begins with the state of the last."""
+    written(kind, tmp_path)
+    model, tokens = stepwell.lm.load(tmp_path, context=64, threads=1), [256, *range(3, 60, 2)]
+    pool = model.pool()
+    logits = []
+    for cut in (0, 1, 13, len(tokens) - 1):
+        text = pool.table.text()
+        if cut:
+            pool.read(text, tokens[:cut])
+        logits.append(pool.read(text, tokens[cut:]))
+        assert text.length == len(tokens)
+        pool.table.release(text)
+    for found in logits[1:]:
+        np.testing.assert_allclose(found, logits[0], rtol=1e-3, atol=1e-4)
+
+
 def test_sessions_and_engines(tmp_path: Path) -> None:
     written("mamba", tmp_path)
     model = stepwell.lm.load(tmp_path, context=64, threads=1, sequences=2, batch_invariant=True)
@@ -103,13 +121,31 @@ def test_sessions_and_engines(tmp_path: Path) -> None:
             engine.submit(Request(prompt, lambda event, number=number: receive(number, event), most=6))
         for _ in prompts:
             done.acquire()
-        again = [*prompts[2], *alone[2][:5], 9, 9]  # the state is that of all tokens of the text but the last
-        engine.submit(Request(again, lambda event: receive(0, event), most=1))
-        done.acquire()
-    assert [end.error for end in ends] == [""] * 4
-    assert ends[-1].cached_tokens == len(prompts[2]) + 5
+    assert [end.error for end in ends] == [""] * 3
     for text, tokens in zip(texts[1:], alone[1:], strict=True):
         assert text == model.tokenizer.decode(tokens).rstrip("\ufffd")  # without the beginning of a character
+
+
+@pytest.mark.parametrize(("is_invariant", "cached"), [(False, 40 + 5), (True, 0)])
+def test_a_text_that_continues_an_ended_one(is_invariant: bool, cached: int, tmp_path: Path) -> None:
+    """It begins with the state of the ended text, unless it must be the text alone, whose prompt is read in chunks."""
+    written("mamba", tmp_path)
+    model = stepwell.lm.load(tmp_path, context=64, threads=1, sequences=2, batch_invariant=is_invariant)
+    ends, done = list[End](), threading.Semaphore(0)
+
+    def receive(event: Piece | End) -> None:
+        if isinstance(event, End):
+            ends.append(event)
+            done.release()
+
+    prompt = [256, *range(1, 40)]
+    again = [*prompt, *chosen(model, [prompt], 6)[0][:5], 9, 9]  # the state is that of all tokens but the last
+    with Engine(model) as engine:
+        for tokens, most in ((prompt, 6), (again, 1)):
+            engine.submit(Request(tokens, receive, most=most))
+            done.acquire()
+    assert [end.error for end in ends] == ["", ""]
+    assert ends[-1].cached_tokens == cached
 
 
 def test_options_that_are_refused(tmp_path: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, ExpOp, MulOp
 from ....dialects.stepwell.elementwise.activation import SiluOp, SoftplusOp
-from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
-from ...build import emit, joined, part_along, summed
+from ....dialects.stepwell.movement import ExpandDimsOp
+from ...build import added, chained, emit, part_along, summed
 from ...errors import ModelError
-from .recurrent import RecurrentStep
+from .recurrent import RecurrentStep, over_tokens, with_earlier
 
 
 class MambaStep(RecurrentStep):
@@ -31,7 +30,7 @@ class MambaStep(RecurrentStep):
     def state(self) -> Mapping[str, tuple[int, ...]]:
         """See `RecurrentStep`."""
         inner = self._inner
-        return {"conv": (inner, self.setting("conv_kernel")), "recurrent": (inner, self.setting("state_size"))}
+        return {"conv": (self.setting("conv_kernel") - 1, inner), "recurrent": (inner, self.setting("state_size"))}
 
     @property
     def _inner(self) -> int:
@@ -47,31 +46,38 @@ class MambaStep(RecurrentStep):
             raise ModelError(f"has the activation '{self._config['hidden_act']}'; supported is silu")
         name, inner = f"backbone.layers.{layer}.mixer", self._inner
         projected = self.linear(f"{name}.in_proj", self.rms_norm(f"backbone.layers.{layer}.norm", value, self._epsilon))
-        read, gate = part_along(projected, 1, 0, inner), part_along(projected, 1, inner, 2 * inner)
-        kernel, width = self.setting("conv_kernel"), self.setting("state_size")
-        window = joined([part_along(state["conv"], 2, 1, kernel), emit(ExpandDimsOp, read, axes=(2,))], 2)
-        taps = self.parameter(f"{name}.conv1d.taps", np.ascontiguousarray(self.floats(f"{name}.conv1d.weight")[:, 0]))
-        mixed = summed(emit(MulOp, window, taps), 2)
-        if self.has(f"{name}.conv1d.bias"):
-            mixed = emit(AddOp, mixed, self.parameter(f"{name}.conv1d.bias"))
-        mixed = emit(SiluOp, mixed)
-        chosen = self.linear(f"{name}.x_proj", mixed)
+        read, gate = (part_along(projected, 2, start, start + inner) for start in (0, inner))
+        mixed, window = self._convolved(f"{name}.conv1d", state["conv"], read)
+        chosen, width = self.linear(f"{name}.x_proj", mixed), self.setting("state_size")
         rank = self.array(f"{name}.dt_proj.weight").shape[1]
         time, entering, leaving = (
-            part_along(chosen, 1, start, end)
+            part_along(chosen, 2, start, end)
             for start, end in ((0, rank), (rank, rank + width), (rank + width, rank + 2 * width))
         )
-        time = emit(ExpandDimsOp, emit(SoftplusOp, self.linear(f"{name}.dt_proj", time)), axes=(2,))
+        time = emit(SoftplusOp, self.linear(f"{name}.dt_proj", time))
         decay = self.parameter(f"{name}.A", -np.exp(self.floats(f"{name}.A_log")))
-        kept = emit(MulOp, emit(ExpOp, emit(MulOp, time, decay)), state["recurrent"])
-        added = emit(
-            MulOp, emit(MulOp, time, emit(ExpandDimsOp, entering, axes=(1,))), emit(ExpandDimsOp, mixed, axes=(2,))
-        )
-        recurrent = emit(AddOp, kept, added)
-        seen = emit(SqueezeOp, emit(MatmulOp, recurrent, emit(ExpandDimsOp, leaving, axes=(2,))), axes=(2,))
+
+        def read_token(values: Sequence[ir.Value], state: Sequence[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            time, share, entering, leaving = values
+            (recurrent,), time = state, emit(ExpandDimsOp, time, axes=(2,))
+            kept = emit(MulOp, emit(ExpOp, emit(MulOp, time, decay)), recurrent)
+            entered = emit(MulOp, emit(ExpandDimsOp, share, axes=(2,)), emit(ExpandDimsOp, entering, axes=(1,)))
+            recurrent = emit(AddOp, kept, entered)
+            return [recurrent], summed(emit(MulOp, recurrent, emit(ExpandDimsOp, leaving, axes=(1,))), 2)
+
+        values = [time, emit(MulOp, time, mixed), entering, leaving]
+        seen, (recurrent,) = over_tokens(values, [state["recurrent"]], read_token)
         seen = emit(AddOp, seen, emit(MulOp, mixed, self.parameter(f"{name}.D")))
         result = self.linear(f"{name}.out_proj", emit(MulOp, seen, emit(SiluOp, gate)))
         return emit(AddOp, value, result), {"conv": window, "recurrent": recurrent}
+
+    def _convolved(self, name: str, earlier: ir.Value, value: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Returns the convolution of each channel over tokens, and what it reads of them for the next step."""
+        weight, (parts, window) = self.floats(f"{name}.weight"), with_earlier(earlier, value)
+        taps = [self.parameter(f"{name}.{tap}", weight[:, 0, tap].copy()) for tap in range(len(parts))]
+        mixed = chained(AddOp, [emit(MulOp, *pair) for pair in zip(parts, taps, strict=True)])
+        mixed = added(mixed, self.parameter(f"{name}.bias") if self.has(f"{name}.bias") else None)
+        return emit(SiluOp, mixed), window
 
     def logits(self, value: ir.Value) -> ir.Value:
         """See `RecurrentStep`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,10 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import AddOp, DivOp, ExpOp, MaximumOp, MulOp, SigmoidOp, SubOp
 from ....dialects.stepwell.elementwise.activation import ReluOp
 from ...build import emit, scalar
-from .recurrent import RecurrentStep
+from .recurrent import RecurrentStep, over_tokens, with_earlier
+
+_SUMS = ("numerator", "denominator", "greatest")
+"""The parts of a state that the average of values needs."""
 
 
 class RwkvStep(RecurrentStep):
@@ -33,8 +36,8 @@ class RwkvStep(RecurrentStep):
     def state(self) -> Mapping[str, tuple[int, ...]]:
         """See `RecurrentStep`."""
         hidden, inner = self.setting("hidden_size"), self.array("rwkv.blocks.0.attention.time_decay").shape[0]
-        sums = dict.fromkeys(("numerator", "denominator", "greatest"), (inner,))
-        return {"mixed": (hidden,), "opened": (hidden,), **sums}
+        sums = dict.fromkeys(_SUMS, (inner,))
+        return {"mixed": (1, hidden), "opened": (1, hidden), **sums}
 
     def layer(self, layer: int, value: ir.Value, state: Mapping[str, ir.Value]) -> tuple[ir.Value, dict[str, ir.Value]]:
         """See `RecurrentStep`."""
@@ -42,16 +45,18 @@ class RwkvStep(RecurrentStep):
         if self.has(f"{scope}.pre_ln.weight"):
             value = self._norm(f"{scope}.pre_ln", value)
         normal, name = self._norm(f"{scope}.ln1", value), f"{scope}.attention"
+        (before, _), mixed = with_earlier(state["mixed"], normal)
         key, read, receptance = (
-            self.linear(f"{name}.{part}", self._mixed(f"{name}.time_mix_{part}", normal, state["mixed"]))
+            self.linear(f"{name}.{part}", self._mixed(f"{name}.time_mix_{part}", normal, before))
             for part in ("key", "value", "receptance")
         )
         average, sums = self._averaged(name, key, read, state)
         result = self.linear(f"{name}.output", emit(MulOp, emit(SigmoidOp, receptance), average))
-        value, following = emit(AddOp, value, self._scaled(layer, result)), {"mixed": normal, **sums}
+        value, following = emit(AddOp, value, self._scaled(layer, result)), {"mixed": mixed, **sums}
         normal, name = self._norm(f"{scope}.ln2", value), f"{scope}.feed_forward"
+        (before, _), opened = with_earlier(state["opened"], normal)
         key, receptance = (
-            self.linear(f"{name}.{part}", self._mixed(f"{name}.time_mix_{part}", normal, state["opened"]))
+            self.linear(f"{name}.{part}", self._mixed(f"{name}.time_mix_{part}", normal, before))
             for part in ("key", "receptance")
         )
         positive = emit(ReluOp, key)
@@ -59,24 +64,27 @@ class RwkvStep(RecurrentStep):
         value = emit(AddOp, value, self._scaled(layer, emit(MulOp, emit(SigmoidOp, receptance), result)))
         if self._every and (layer + 1) % self._every == 0:
             value = emit(MulOp, value, scalar(0.5, value))
-        return value, {**following, "opened": normal}
+        return value, {**following, "opened": opened}
 
     def _averaged(
         self, name: str, key: ir.Value, read: ir.Value, state: Mapping[str, ir.Value]
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
-        """Returns the weighted average of the values of all tokens, and the sums behind this token."""
+        """Returns the weighted averages of the values of all tokens up to each one, and the sums behind the last."""
         decay = self.parameter(f"{name}.decay", -np.exp(self.floats(f"{name}.time_decay")))
-        own = emit(AddOp, key, self.parameter(f"{name}.time_first"))
-        older, newer, _ = _weights(state["greatest"], own)
-        above = emit(AddOp, emit(MulOp, older, state["numerator"]), emit(MulOp, newer, read))
-        below = emit(AddOp, emit(MulOp, older, state["denominator"]), newer)
-        kept, added, greatest = _weights(emit(AddOp, state["greatest"], decay), key)
-        sums = {
-            "numerator": emit(AddOp, emit(MulOp, kept, state["numerator"]), emit(MulOp, added, read)),
-            "denominator": emit(AddOp, emit(MulOp, kept, state["denominator"]), added),
-            "greatest": greatest,
-        }
-        return emit(DivOp, above, below), sums
+        first = self.parameter(f"{name}.time_first")
+
+        def read_token(values: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            (key, read), (numerator, denominator, greatest) = values, sums
+            older, newer, _ = _weights(greatest, emit(AddOp, key, first))
+            above = emit(AddOp, emit(MulOp, older, numerator), emit(MulOp, newer, read))
+            below = emit(AddOp, emit(MulOp, older, denominator), newer)
+            kept, entered, greatest = _weights(emit(AddOp, greatest, decay), key)
+            numerator = emit(AddOp, emit(MulOp, kept, numerator), emit(MulOp, entered, read))
+            denominator = emit(AddOp, emit(MulOp, kept, denominator), entered)
+            return [numerator, denominator, greatest], emit(DivOp, above, below)
+
+        average, sums = over_tokens([key, read], [state[part] for part in _SUMS], read_token)
+        return average, dict(zip(_SUMS, sums, strict=True))
 
     def _mixed(self, name: str, value: ir.Value, before: ir.Value) -> ir.Value:
         """Returns the mixture of this token and the last one."""
