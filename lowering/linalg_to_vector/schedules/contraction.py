@@ -159,8 +159,13 @@ def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
     if extents.packs:
         return _packing_plan(extents, parts)
     plans = [_plan_of(extents, count) for count in _block_counts(extents)]
-    _, tile, block = min(plans, key=lambda plan: plan[0])
+    _, tile, block = min(plans, key=lambda plan: (not _is_chosen(extents, plan[1]), plan[0]))
     return tile, _cut(extents, tile, block, parts)
+
+
+def _is_chosen(extents: Extents, tile: Sequence[int]) -> bool:
+    """Returns whether a tile is the one that was chosen before; blocks of too few rows do not hold it."""
+    return [tile[dim] for dim in extents.rows[-2:]] == list(extents.tile[-len(extents.rows[-2:]) :])
 
 
 def _packing_plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
