@@ -12,11 +12,15 @@ from mlir import ir
 
 from ..dialects import discardable
 from ..dialects.registry import view_of
+from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.stepwell.winograd import WinogradConvOp
+from ..machines.caches import resident_bytes
 from ..passes.infra.base import Pass, register
 from ..passes.infra.state import CompileState
 from ..passes.ir.functions import body_of, class_of, computed_extents, kernels_in, main_function
+from ..passes.ir.memory_layout import element_bytes
 from ..passes.ir.named_ops import ops_named
+from ..passes.ir.values import shape_of
 from ..passes.kernel.demand import MOST_ENTRIES, read_table, varying_rows
 from ..runtime.remarks import VERSIONS
 from ..sizes.expressions import Expression, evaluate_all
@@ -72,8 +76,9 @@ class VersionKernelsPass(Pass):
         works = [_weight(kernel) * _live_part(kernel, table, sizes) for kernel in kernels]
         most = sum(map(_weight, kernels))
         total = np.maximum(np.sum(works, axis=0), 1)  # a size of 0 may leave no work
+        is_resident = _weight_bytes(op) <= resident_bytes(target.machine)
         found = [
-            (_Versions(kernel, target, table, sizes), work / total)
+            (_Versions(kernel, target, table, sizes, is_resident=is_resident), work / total)
             for kernel, work in zip(kernels, works, strict=True)
             if discardable.EXTENTS.is_on(kernel) and _weight(kernel) >= _SHARE * most and class_of(kernel) in _CLASSES
         ]
@@ -92,7 +97,15 @@ class _Versions:
         plans: the tiles that they may have; empty if no number of rows varies.
     """
 
-    def __init__(self, kernel: ir.Operation, target: Target, table: list[Any], sizes: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        kernel: ir.Operation,
+        target: Target,
+        table: list[Any],
+        sizes: Mapping[str, np.ndarray],
+        *,
+        is_resident: bool,
+    ) -> None:
         self._kernel, self._table, self._sizes = kernel, table, sizes
         self._ends = computed_extents(kernel)
         self._rows = self._varying_rows()
@@ -101,7 +114,7 @@ class _Versions:
             count = _count(sizes)
             found = [np.broadcast_to(evaluate_all(item, sizes), count) for item in self._rows]
             self._row_counts, self._row_count_of = np.unique(np.stack(found, axis=1), axis=0, return_inverse=True)
-            self.plans = plans_of(kernel, target, self._row_counts)
+            self.plans = plans_of(kernel, target, self._row_counts, is_resident=is_resident)
 
     def costs(self) -> np.ndarray:
         """Returns the cost of each plan at each size [plans, sizes]."""
@@ -243,6 +256,12 @@ def _live_part(kernel: ir.Operation, table: Sequence[Any], sizes: Mapping[str, n
     if not discardable.EXTENTS.is_on(kernel):
         return whole
     return np.prod([whole, *_extents(kernel, table, sizes)], axis=0) / math.prod(_shape_of(kernel))
+
+
+def _weight_bytes(module: ir.Operation) -> int:
+    """Returns the size of all parameters of a program in bytes."""
+    parameters = ops_named(main_function(module), ParameterOp.OPERATION_NAME)
+    return sum(math.prod(shape_of(op.results[0])) * element_bytes(op.results[0].type) for op in parameters)
 
 
 def _weight(kernel: ir.Operation) -> int:

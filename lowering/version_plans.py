@@ -46,6 +46,7 @@ class TileCost:
     Attributes:
         rows: extents along the last two loops over rows; of a Winograd convolution, 1 and a number of tiles.
         each: cost of one tile.
+        first: additional cost of the first tile, which brings the weights nearer.
         least: minimum cost of all tiles together.
         fewest: minimum number of tiles that the plan is meant for; they share the fetching of the weights.
         is_alone: whether the plan is meant for a single tile only.
@@ -53,7 +54,8 @@ class TileCost:
 
     rows: tuple[int, int]
     each: int
-    least: int
+    least: int = 0
+    first: int = 0
     fewest: int = 1
     is_alone: bool = False
 
@@ -67,6 +69,8 @@ class TileCost:
         first, second = (["ceildiv", item, step] for item, step in zip(rows, self.rows, strict=True))
         count: Expression = ["*", first, second] if rows[0] != 1 else second
         found: Expression = ["*", count, self.each]
+        if self.first:
+            found = ["+", found, self.first]
         if self.least:
             found = ["max", found, self.least]
         if self.is_alone:
@@ -77,20 +81,23 @@ class TileCost:
         return ["+", found, ["*", missing, _MISMATCH]]
 
 
-def plans_of(kernel: ir.Operation, target: Target, row_counts: np.ndarray) -> list[TileCost]:
+def plans_of(
+    kernel: ir.Operation, target: Target, row_counts: np.ndarray, *, is_resident: bool = False
+) -> list[TileCost]:
     """Returns the tiles that versions of a kernel may have.
 
     Args:
         kernel: a kernel of stepwell ops.
         target: the machine.
         row_counts: number of rows along the last two loops over rows, for some sizes [sizes, 2].
+        is_resident: whether the weights of all kernels together stay in the second-level cache.
     """
     for op in body_of(kernel).operations:
         view = view_of(op.operation)
         if isinstance(view, WinogradConvOp):
             return _strips(view, target, row_counts)
         if isinstance(view, PackedMatmulOp | PackedConvOp):
-            return _tiles(view, target, row_counts)
+            return _tiles(view, target, row_counts, is_resident)
         if isinstance(view, PackedDepthwiseConvOp):
             return _depthwise_tiles(view, target, row_counts)
         if isinstance(view, MatmulOp):
@@ -98,7 +105,9 @@ def plans_of(kernel: ir.Operation, target: Target, row_counts: np.ndarray) -> li
     return []
 
 
-def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
+def _tiles(
+    op: PackedMatmulOp | PackedConvOp, target: Target, row_counts: np.ndarray, is_resident: bool
+) -> list[TileCost]:
     size = numpy_dtype(ir.RankedTensorType(op.operation.results[0].type).element_type).itemsize
     group = max(column_groups(op.columns, op.panel), key=lambda group: group.size)
     vectors = -(-group.width // target.lanes(size))
@@ -107,7 +116,7 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, row_counts: np.nda
     weight = ir.RankedTensorType(op.operation.operands[1].type)
     depth, row_bytes = math.prod(weight.shape) // op.columns, size * group.width
     weight_bytes = size * math.prod(weight.shape)
-    is_far = waiting_cycles(machine, weight_bytes, row_bytes) > 0
+    is_far = not is_resident and waiting_cycles(machine, weight_bytes, row_bytes) > 0
     two_streams = row_bytes / paces.shared_stream_bytes
     one_stream, least = _ONE_STREAM * two_streams, _LATE * two_streams
     high, wide = map(int, row_counts.max(axis=0))
@@ -115,17 +124,18 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, row_counts: np.nda
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
             together = panels_together(machine, rows * cols, vectors, group.panels)
-            each = tile_cycles(machine, rows * cols, vectors, row_bytes, depth, together)
+            tile = machine, rows * cols, vectors, row_bytes, depth, together
+            each, first = tile_cycles(*tile), tile_cycles(*tile, is_first=True)
             if not is_far:
-                found.append(TileCost((rows, cols), round(_SCALE * each), 0))
+                found.append(TileCost((rows, cols), round(_SCALE * each), first=round(_SCALE * (first - each))))
                 continue
             each += _FAR * vectors
             # A single tile waits for the weights before it uses them, in as many streams as there are panels.
             alone = max(each, row_bytes / paces.stream_bytes) + (two_streams if together > 1 else one_stream)
-            found.append(TileCost((rows, cols), round(_SCALE * alone), 0, is_alone=True))
+            found.append(TileCost((rows, cols), round(_SCALE * alone), is_alone=True))
             for fewest, fetching in _FETCHING.items():
                 times = [round(_SCALE * time * (1 + fetching)) for time in (max(each, two_streams), least)]
-                found.append(TileCost((rows, cols), times[0], times[1], fewest))
+                found.append(TileCost((rows, cols), times[0], times[1], fewest=fewest))
     return found
 
 
@@ -141,7 +151,7 @@ def _depthwise_tiles(op: PackedDepthwiseConvOp, target: Target, row_counts: np.n
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
             each = depthwise_cycles(target.machine, (rows, cols), kernel, op.strides[-1], vectors)
-            found.append(TileCost((rows, cols), round(_SCALE * each), 0))
+            found.append(TileCost((rows, cols), round(_SCALE * each)))
     return found
 
 
@@ -149,4 +159,4 @@ def _strips(op: WinogradConvOp, target: Target, row_counts: np.ndarray) -> list[
     _, *image = shape_of(op.operation.operands[0])
     strips = WinogradStrips(op.points, op.extents, image[-1], op.columns, 4 * math.prod(image))
     times = strips.run_ns(target.machine, int(row_counts.max()))
-    return [TileCost((1, count), round(time), 0) for count, time in times.items()]
+    return [TileCost((1, count), round(time)) for count, time in times.items()]
