@@ -14,6 +14,7 @@ from ..driver.api import compile
 from ..driver.options import Options
 from .float_model import FloatModel, QuantizationError
 from .scales import BINS, Histogram
+from .subgraphs import InnerValues
 
 Sample = Mapping[str, Any]
 """The inputs of a call, by name."""
@@ -69,9 +70,10 @@ class CalibrationModel:
             names: the activations.
         """
         self._inputs = [name for name in names if name in {item.name for item in model.graph.input}]
-        self._names = [name for name in names if name not in self._inputs]
         proto = onnx.ModelProto()
         proto.CopyFrom(model.proto)
+        self._inner = InnerValues(proto, [name for name in names if name not in self._inputs])
+        self._names = [name for name in names if name not in {*self._inputs, *self._inner}]
         declared = {item.name for item in proto.graph.output}
         for name in self._names:
             if name not in declared:
@@ -80,7 +82,7 @@ class CalibrationModel:
         self._executable = compiled(proto)
 
     def values(self, sample: Sample) -> dict[str, np.ndarray]:
-        """Returns the activations of a sample.
+        """Returns the activations of a sample, without those of branches that it does not take.
 
         Raises:
             QuantizationError: the sample does not fit the model, or an activation is not finite.
@@ -89,6 +91,8 @@ class CalibrationModel:
         found = dict(zip(self._order, results, strict=True))
         values = {name: np.asarray(found[name]) for name in self._names}
         values |= {name: np.asarray(sample[name]) for name in self._inputs}
+        inner = {name: self._inner.value(name, found) for name in self._inner}
+        values |= {name: value for name, value in inner.items() if value is not None}
         for name, value in values.items():
             if not np.isfinite(value).all():
                 raise QuantizationError(f"calibration: '{name}' has values that are not finite")

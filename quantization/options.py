@@ -35,6 +35,8 @@ class QuantizationOptions:
             first (Lin et al., arXiv 2306.00978).
         smooth: exponent by which outliers of activations move into weights first, 0 to 1; 0 for none (SmoothQuant, Xiao
             et al., arXiv 2211.10438).
+        cures: whether forms that fit the detected faults are tried for the products that have these: channels in float,
+            outliers moved into the weights, other ranges, smaller blocks, GPTQ.
         exclude: names of nodes that stay in float.
         max_error: largest accepted error of the outputs: root mean square of the differences, relative to that of the
             float outputs; products that contribute most stay in float.
@@ -51,6 +53,7 @@ class QuantizationOptions:
     symmetric: bool = False
     algorithm: WeightMethod = "rtn"
     smooth: float = 0.0
+    cures: bool = True
     exclude: Sequence[str] = ()
     max_error: float | None = None
     max_kld: float | None = None

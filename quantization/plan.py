@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from .blocks import BlockWeights, awq_factors, by_gptq, to_nearest
+from .blocks import awq_factors
 from .float_model import FloatModel, FloatProduct
+from .forms import NarrowActivation, Narrower, Width, in_float
 from .observation import Activation
 from .options import QuantizationOptions
 from .preparation import by_activation, scale_activations
-from .scales import ActivationScale, ChannelWeights, activation_scale
+from .scales import activation_scale
 
 FOLLOWERS = frozenset(
     {
@@ -21,28 +23,13 @@ FOLLOWERS = frozenset(
     }
 )
 """Operators that read the narrow form of an activation if a product does, so that its wide form is not needed."""
-
-
-@dataclass(frozen=True)
-class Width:
-    """One form of a product's weights.
-
-    Attributes:
-        name: `float`, `int8` or `int4`.
-        weight: the weights that the product multiplies by in this form, in float.
-        nbytes: bytes of the stored weights.
-        stored: the numbers that are stored, in blocks or by channel; None for float.
-    """
-
-    name: str
-    weight: np.ndarray
-    nbytes: int
-    stored: BlockWeights | ChannelWeights | None = None
+FOR_BLOCKS = 21
+"""The first opset whose DequantizeLinear takes blocks, which weights of convolutions are stored in."""
 
 
 @dataclass(frozen=True)
 class ProductPlan:
-    """A product and its forms, from wide to narrow; the first is float."""
+    """A product and its forms, from wide to narrow; the first is float, the last the plain form that was asked for."""
 
     product: FloatProduct
     widths: Sequence[Width]
@@ -56,21 +43,39 @@ class Plan:
         model: the prepared float model.
         options: the options.
         products: the products that are not excluded.
-        scales: the scale of each activation; empty unless the method is `static`.
+        activations: the plain narrow form of each activation; empty if the method is `weights`.
         levels: the chosen form of each product, an index of its widths.
     """
 
     model: FloatModel
     options: QuantizationOptions
     products: list[ProductPlan]
-    scales: dict[str, ActivationScale] = field(default_factory=dict)
+    activations: dict[str, NarrowActivation] = field(default_factory=dict)
     levels: list[int] = field(default_factory=list)
 
+    def of(self, name: str) -> ProductPlan | None:
+        """Returns the product of a node; None if it has none."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, ProductPlan]:
+        return {item.product.name: item for item in self.products}
+
+    @property
+    def narrowest(self) -> list[int]:
+        """The levels at which every product has the plain form that was asked for."""
+        return [len(item.widths) - 1 for item in self.products]
+
     def narrow_activations(self, levels: Sequence[int]) -> set[str]:
-        """Returns the activations that a product takes in 8 bits."""
-        if self.options.method == "weights":
-            return set()
-        return {item.product.data for item, level in zip(self.products, levels, strict=True) if level}
+        """Returns the activations that a product takes in their plain narrow form, if the scale is constant."""
+        forms = [(item.product.data, item.widths[level]) for item, level in zip(self.products, levels, strict=True)]
+        return {
+            name
+            for name, width in forms
+            if width.activation is not None
+            and width.activation.scale is not None
+            and width.activation is self.activations.get(name)
+        }
 
     def nbytes(self, levels: Sequence[int]) -> int:
         """Returns the bytes of the weights of all products."""
@@ -79,45 +84,42 @@ class Plan:
 
 def make_plan(model: FloatModel, options: QuantizationOptions, seen: Mapping[str, Activation]) -> Plan:
     """Chooses scales, and quantises the weights in every form that products may have."""
-    products = [item for item in model.products if item.name not in options.exclude]
+    if options.method == "weights" and options.algorithm == "awq":
+        _scale_channels(model, _included(model, options), seen, options)
+    products = _included(model, options)
     if options.method == "weights":
-        if options.algorithm == "awq":
-            _scale_channels(model, products, seen, options)
-            products = [item for item in model.products if item.name not in options.exclude]
-        widths = (8, 4) if options.has_budget and options.bits == 4 else (options.bits,)
+        is_blocked = model.opset >= FOR_BLOCKS
+        products = [item for item in products if item.is_matrix or is_blocked]
+        plans = [ProductPlan(item, _weights(item, options, seen)) for item in products]
+        plan = Plan(model, options, plans)
+    else:
+        activations = {name: _narrow(options, seen.get(name)) for name in by_activation(products)}
         plans = [
-            ProductPlan(item, (_wide(item), *(_in_blocks(item, bits, options, seen) for bits in widths)))
+            ProductPlan(item, (in_float(item), Narrower(item, options).by_channel(activations[item.data])))
             for item in products
-            if item.is_matrix
         ]
-    else:
-        plans = [ProductPlan(item, (_wide(item), _by_channel(item))) for item in products]
-    scales = {}
-    if options.method == "static":
-        scales = {
-            name: activation_scale(seen[name].histogram, options.ranges, options.percentile)
-            for name in by_activation([item.product for item in plans])
-        }
-    return Plan(model, options, plans, scales, [len(item.widths) - 1 for item in plans])
+        plan = Plan(model, options, plans, activations)
+    plan.levels = plan.narrowest
+    return plan
 
 
-def _wide(product: FloatProduct) -> Width:
-    return Width("float", product.weight, product.weight.nbytes)
+def _included(model: FloatModel, options: QuantizationOptions) -> list[FloatProduct]:
+    return [item for item in model.products if item.name not in options.exclude]
 
 
-def _by_channel(product: FloatProduct) -> Width:
-    found = ChannelWeights.of(product.matrix)
-    return Width("int8", product.weight_of(found.values), found.nbytes, found)
+def _narrow(options: QuantizationOptions, activation: Activation | None) -> NarrowActivation:
+    """Returns the plain form of an activation; each call computes the scale if no sample reached the activation."""
+    if options.method != "static" or activation is None or not activation.rows:
+        return NarrowActivation()
+    return NarrowActivation(activation_scale(activation.histogram, options.ranges, options.percentile))
 
 
-def _in_blocks(product: FloatProduct, bits: int, options: QuantizationOptions, seen: Mapping[str, Activation]) -> Width:
-    matrix, block = product.matrix, options.block
-    gram = seen[product.data].gram if options.algorithm == "gptq" else None
-    if gram is not None:
-        found = by_gptq(matrix, gram, bits, block, options.symmetric)
-    else:
-        found = to_nearest(matrix, bits, block, options.symmetric)
-    return Width(f"int{bits}", product.weight_of(found.values), found.nbytes, found)
+def _weights(product: FloatProduct, options: QuantizationOptions, seen: Mapping[str, Activation]) -> list[Width]:
+    widths = (8, 4) if options.has_budget and options.bits == 4 else (options.bits,)
+    compensates = options.algorithm == "gptq" and product.is_matrix and product.data in seen
+    made = Narrower(product, options, seen[product.data].gram if compensates else None)
+    forms = [made.in_blocks(bits, options.block, compensates=compensates) for bits in widths]
+    return [in_float(product), *forms]
 
 
 def _scale_channels(
@@ -125,8 +127,9 @@ def _scale_channels(
 ) -> None:
     factors = {}
     for data, users in by_activation(products).items():
-        item = seen[data]
-        if all(user.is_matrix for user in users) and item.gram is not None and item.means is not None:
-            joined = np.concatenate([user.matrix for user in users], axis=1)
-            factors[data] = awq_factors(joined, item.gram, item.means, options.bits, options.block)
+        item = seen.get(data)
+        if item is None or not all(user.is_matrix for user in users) or item.gram is None or item.means is None:
+            continue
+        joined = np.concatenate([user.matrix for user in users], axis=1)
+        factors[data] = awq_factors(joined, item.gram, item.means, options.bits, options.block)
     scale_activations(model, factors)

@@ -9,6 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .float_model import FloatModel, FloatProduct
+from .subgraphs import graphs_in, replace_nodes
 
 _BATCH_NORM_INPUTS = 5
 """Inputs of BatchNormalization (ONNX): data, scale, bias, mean and variance."""
@@ -22,7 +23,7 @@ def fold_batch_norms(model: FloatModel) -> int:
     Returns:
         The number of batch norms that were folded.
     """
-    consumers, outputs = model.consumers, {item.name for item in model.graph.output}
+    consumers, outputs = model.consumers, model.results
     folded: dict[str, onnx.NodeProto] = {}
     for product in model.products:
         result = product.node.output[0]
@@ -33,9 +34,8 @@ def fold_batch_norms(model: FloatModel) -> int:
         if norm.op_type == "BatchNormalization" and _fold(model, product, norm, f"{norm.name}_folded"):
             folded[norm.name] = norm
     if folded:
-        kept = [node for node in model.graph.node if node.name not in folded]
-        del model.graph.node[:]
-        model.graph.node.extend(kept)
+        for graph in graphs_in(model.graph):
+            replace_nodes(graph, [node for node in graph.node if node.name not in folded])
         model.find_products()
     return len(folded)
 
@@ -77,36 +77,56 @@ def smooth(model: FloatModel, largest: Mapping[str, np.ndarray], exponent: float
     for data, products in by_activation(model.products).items():
         if not all(product.is_matrix for product in products) or data not in largest:
             continue
-        weights = np.max([np.abs(product.matrix).max(axis=1) for product in products], axis=0)
-        most = np.maximum(largest[data].astype(np.float64), 1e-5)
-        factor = most**exponent / np.maximum(weights, 1e-5) ** (1.0 - exponent)
-        factors[data] = np.clip(factor / np.exp(np.log(factor).mean()), 1e-3, 1e3).astype(np.float32)
+        factors[data] = smoothing_factors(products, largest[data], exponent)
     scale_activations(model, factors)
     return factors
 
 
+def smoothing_factors(products: Sequence[FloatProduct], largest: np.ndarray, exponent: float) -> np.ndarray:
+    """Returns the factor of each channel by which an activation is divided before its products (SmoothQuant)."""
+    weights = np.max([_channel_magnitudes(product) for product in products], axis=0)
+    most = np.maximum(largest.astype(np.float64), 1e-5)
+    factor = most**exponent / np.maximum(weights, 1e-5) ** (1.0 - exponent)
+    return np.clip(factor / np.exp(np.log(factor).mean()), 1e-3, 1e3).astype(np.float32)
+
+
+def _channel_magnitudes(product: FloatProduct) -> np.ndarray:
+    return np.abs(product.matrix).reshape(product.channels, -1).max(axis=1)
+
+
 def scale_activations(model: FloatModel, factors: Mapping[str, np.ndarray]) -> None:
     """Divides activations by a factor for each channel, and multiplies the weights of the products that take them."""
-    nodes: list[onnx.NodeProto] = []
     products = {product.name: product for product in model.products}
+    for data, factor in factors.items():
+        add_initializer(model.graph, f"{data}_inverse", 1.0 / factor)
+    for index, graph in enumerate(graphs_in(model.graph)):
+        _scale_in(model, graph, products, factors, f"_{index}" if index else "")
+    model.find_products()
+
+
+def _scale_in(
+    model: FloatModel,
+    graph: onnx.GraphProto,
+    products: Mapping[str, FloatProduct],
+    factors: Mapping[str, np.ndarray],
+    suffix: str,
+) -> None:
+    nodes: list[onnx.NodeProto] = []
     scaled: dict[str, str] = {}
-    for node in model.graph.node:
+    for node in graph.node:
         product = products.get(node.name)
         factor = factors.get(product.data) if product is not None else None
         if product is not None and factor is not None:
             data = product.data
             if data not in scaled:
-                scaled[data] = f"{data}_scaled"
-                add_initializer(model.graph, f"{data}_inverse", 1.0 / factor)
+                scaled[data] = f"{data}_scaled{suffix}"
                 inputs = [data, f"{data}_inverse"]
-                nodes.append(helper.make_node("Mul", inputs, [scaled[data]], name=f"{data}_scale"))
+                nodes.append(helper.make_node("Mul", inputs, [scaled[data]], name=f"{data}_scale{suffix}"))
             name = f"{node.name}_scaled_weight"
             add_initializer(model.graph, name, product.weight_of(product.matrix * factor[:, None]))
             node.input[0], node.input[1] = scaled[data], name
         nodes.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    model.find_products()
+    replace_nodes(graph, nodes)
 
 
 def by_activation(products: Sequence[FloatProduct]) -> dict[str, list[FloatProduct]]:

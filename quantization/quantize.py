@@ -18,15 +18,20 @@ from ..driver.sources.reading import read_source
 from ..runtime.executable import Executable
 from ..support.errors import StepwellWarning
 from ..support.warning import warn
-from .budget import search
+from .budget import contributions_of, search
+from .cures import Cure, candidates, patients, usable_levels, with_cures
 from .float_model import FloatModel, QuantizationError
 from .observation import Activation, Sample, observe
 from .onnx_writer import write
 from .options import QuantizationOptions
-from .plan import make_plan
+from .plan import FOR_BLOCKS, Plan, make_plan
 from .preparation import by_activation, fold_batch_norms, smooth
+from .reasons import faults
 from .report import QuantizationReport, make_report
 from .switches import SwitchModel
+
+_MOST_ROWS = 4096
+"""Largest reduction of a product for which x^T x is collected to try GPTQ: the time grows with its cube."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +93,10 @@ def quantize(
     if not samples:
         raise QuantizationError("calibration: there are no samples; give the inputs of at least one typical call")
     source = read_source(model, args, kwargs, dynamic_shapes)
-    read = FloatModel.read(model if isinstance(source, OnnxSource) else export_onnx(source))
+    read = FloatModel.read(
+        model if isinstance(source, OnnxSource) else export_onnx(source),
+        FOR_BLOCKS if chosen.method == "weights" else 0,
+    )
     fold_batch_norms(read)
     _check_excluded(read, chosen)
     seen = _observed(read, samples, chosen)
@@ -100,13 +108,36 @@ def quantize(
     if not plan.products:
         raise QuantizationError("no product is left to quantise: all are excluded, or method 'weights' finds no matrix")
     measured = SwitchModel(plan, samples[: chosen.samples])
-    found = search(plan, measured.errors)
+    base, parts = contributions_of(plan, measured.errors)
+    tried = _candidates(plan, [part.share for part in parts], seen, samples) if chosen.cures else {}
+    if tried:
+        plan = with_cures(plan, tried)
+        measured = SwitchModel(plan, samples[: chosen.samples])
+    found = search(plan, measured.errors, base, parts, usable_levels(plan, tried))
     plan.levels = found.levels
-    report = make_report(plan, found, seen, samples[0])
+    report = make_report(plan, found, seen, tried, samples[0])
     if not found.is_met:
         warn(f"{report.summary}", StepwellWarning)
     recipe = {"options": chosen.record(), "products": {item.node: item.form for item in report.products}}
     return QuantizedModel(write(plan, recipe), report)
+
+
+def _candidates(
+    plan: Plan, shares: list[float], seen: Mapping[str, Activation], samples: list[Sample]
+) -> dict[int, list[Cure]]:
+    """Returns the cures to try, by product; the statistics that they need are collected first."""
+    sick = [index for index in patients(shares) if faults(plan, plan.products[index], seen)]
+    if not sick:
+        return {}
+    products = [plan.products[index].product for index in sick]
+    if plan.options.method == "weights":
+        products = [item for item in products if item.is_matrix and len(item.matrix) <= _MOST_ROWS]
+    channels = {item.data: item.channel_axis for item in products}
+    known, method = {**seen}, plan.options.method
+    if channels and method != "dynamic":
+        known |= observe(plan.model, samples, channels, method == "static", wants_gram=method == "weights")
+    found = {index: candidates(plan, plan.products[index], known) for index in sick}
+    return {index: forms for index, forms in found.items() if forms}
 
 
 def _check_excluded(model: FloatModel, options: QuantizationOptions) -> None:
@@ -125,7 +156,7 @@ def _observed(
         if options.algorithm == "rtn":
             return {}
         products = [item for item in products if item.is_matrix]
-    if options.method == "dynamic" and not options.smooth:
+    if options.method == "dynamic" and not (options.smooth or options.cures):
         return {}
     channels = {name: users[0].channel_axis for name, users in by_activation(products).items()}
     wants_histogram = options.method == "static" and options.ranges != "minmax"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -29,17 +31,45 @@ _NAMED = 3
 """Number of channels that a reason lists."""
 
 
-def reasons(plan: Plan, item: ProductPlan, seen: Mapping[str, Activation]) -> list[str]:
-    """Returns the reasons that the product's weights and its activation show, as text."""
-    found = list(_of_weights(item))
-    if plan.options.method != "weights":
-        found += _of_activation(seen.get(item.product.data), plan.scales.get(item.product.data))
-    scale, narrow = plan.scales.get(item.product.data), item.widths[-1].stored
-    if scale is not None and isinstance(narrow, ChannelWeights):
+class FaultKind(Enum):
+    """The kinds of faults that are detected."""
+
+    ACTIVATION_OUTLIERS = "outliers of the activation"
+    WEIGHT_OUTLIERS = "outliers of the weights"
+    LARGE_BLOCK = "block too large"
+    CLIPPED = "clipped activation"
+    WIDE_RANGE = "range too wide"
+    UNDERFLOW = "underflow of a scale"
+
+
+@dataclass(frozen=True)
+class QuantizationFault:
+    """A detected reason for which a product adds a large error.
+
+    Attributes:
+        kind: its kind.
+        text: what was found, with the numbers of channels.
+        channels: the input channels that cause it, those that differ most first; empty if none do.
+    """
+
+    kind: FaultKind
+    text: str
+    channels: tuple[int, ...] = ()
+
+
+def faults(plan: Plan, item: ProductPlan, seen: Mapping[str, Activation]) -> list[QuantizationFault]:
+    """Returns what the product's weights and its activation show in the narrowest form."""
+    found, narrow = list(_of_weights(item)), item.widths[-1]
+    if narrow.activation is None:
+        return found
+    scale = narrow.activation.scale
+    found += _of_activation(seen.get(item.product.data), scale)
+    if scale is not None and isinstance(narrow.stored, ChannelWeights):
         # A runtime multiplies sums with the product of both scales, in float32.
-        least = float(narrow.scales.astype(np.float64).min()) * scale.scale
+        least = float(narrow.stored.scales.astype(np.float64).min()) * scale.scale
         if least < np.finfo(np.float32).tiny:
-            found.append(f"the product of the scales underflows in float32: {least:.2g}")
+            text = f"the product of the scales underflows in float32: {least:.2g}"
+            found.append(QuantizationFault(FaultKind.UNDERFLOW, text))
     return found
 
 
@@ -50,40 +80,48 @@ def decibels(wide: np.ndarray, narrow: np.ndarray) -> float:
     return 10.0 * float(np.log10(signal / noise)) if noise and signal else float("inf")
 
 
-def _of_weights(item: ProductPlan) -> Iterator[str]:
+def _of_weights(item: ProductPlan) -> Iterator[QuantizationFault]:
     product, narrow = item.product, item.widths[-1]
     magnitudes = np.abs(product.matrix)
+    by_channel = magnitudes.reshape(product.channels, -1, magnitudes.shape[1]).max(axis=1)
     if isinstance(narrow.stored, BlockWeights):
-        if most := _outliers(magnitudes.max(axis=1)):
-            yield f"input channels of the weights with outliers: {_listed(most)}"
+        if most := _outliers(by_channel.max(axis=1)):
+            text = f"input channels of the weights with outliers: {_listed(most)}"
+            yield QuantizationFault(FaultKind.WEIGHT_OUTLIERS, text, tuple(most))
         if decibels(product.weight, narrow.weight) < _BLOCK_DB:
-            yield f"blocks of {narrow.stored.block} are too large for the spread of the weights"
+            text = f"blocks of {narrow.stored.block} are too large for the spread of the weights"
+            yield QuantizationFault(FaultKind.LARGE_BLOCK, text)
         tiny = np.finfo(np.float32).tiny * (1 << narrow.stored.bits)
     elif isinstance(narrow.stored, ChannelWeights):
         if most := _with_a_large_weight(magnitudes):
-            yield f"output channels of the weights with outliers: {_listed(most)}"
+            text = f"output channels of the weights with outliers: {_listed(most)}"
+            rows = dict.fromkeys(int(row) for row in by_channel[:, most].argmax(axis=0))
+            yield QuantizationFault(FaultKind.WEIGHT_OUTLIERS, text, tuple(rows))
         tiny = 127 * LEAST_SCALE
     else:
         return
     largest = magnitudes.max(axis=0)
     if len(low := np.flatnonzero((largest > 0) & (largest < tiny))):
-        yield f"output channels of the weights whose scale underflows: {_listed(low.tolist())}"
+        text = f"output channels of the weights whose scale underflows: {_listed(low.tolist())}"
+        yield QuantizationFault(FaultKind.UNDERFLOW, text)
 
 
-def _of_activation(activation: Activation | None, scale: ActivationScale | None) -> Iterator[str]:
+def _of_activation(activation: Activation | None, scale: ActivationScale | None) -> Iterator[QuantizationFault]:
     if activation is None:
         return
     if activation.largest is not None and (most := _outliers(activation.largest)):
-        yield f"channels of the activation with outliers: {_listed(most)}"
+        text = f"channels of the activation with outliers: {_listed(most)}"
+        yield QuantizationFault(FaultKind.ACTIVATION_OUTLIERS, text, tuple(most))
     if scale is None:
         return
     if scale.clipped > _CLIPPED:
-        yield f"{100 * scale.clipped:.2g} % of the activation are clipped"
+        yield QuantizationFault(FaultKind.CLIPPED, f"{100 * scale.clipped:.2g} % of the activation are clipped")
     lost = activation.share_below(scale.scale / 2)
     if 0 < max(activation.high, 0.0) - min(activation.low, 0.0) < 255 * LEAST_SCALE:
-        yield "the scale of the activation underflows"
+        yield QuantizationFault(FaultKind.UNDERFLOW, "the scale of the activation underflows")
     elif lost > _LOST:
-        yield f"{100 * lost:.0f} % of the activation's values other than 0 become 0: its range is too wide for them"
+        text = f"{100 * lost:.0f} % of the activation's values other than 0 become 0: its range is too wide for them"
+        yield QuantizationFault(FaultKind.WIDE_RANGE, text)
 
 
 def _with_a_large_weight(magnitudes: np.ndarray) -> list[int]:

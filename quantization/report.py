@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 
+import numpy as np
+
 from ..runtime.report import html
 from .budget import WidthSearch
+from .cures import Cure, CureTrial
 from .observation import Activation, Sample
 from .plan import Plan, ProductPlan
-from .reasons import decibels, reasons
+from .reasons import decibels, faults
 from .speed import predicted_times
 from .switches import OutputErrors
 
@@ -35,6 +38,7 @@ class ProductReport:
         share: share of the square error of the outputs, see `Contribution`.
         weight_db: signal to noise of the narrowest weights, in decibels.
         reasons: the detected reasons for a large error.
+        trials: the cures that were tried, and their effect.
         cure: the countermeasure that was applied.
     """
 
@@ -49,6 +53,7 @@ class ProductReport:
     share: float
     weight_db: float
     reasons: tuple[str, ...]
+    trials: tuple[CureTrial, ...]
     cure: str
 
 
@@ -132,6 +137,7 @@ class QuantizationReport:
                 f"{100 * item.share:.1f} %",
                 f"{item.weight_db:.0f} dB",
                 "; ".join(item.reasons),
+                "; ".join(f"{each.cure}: {each.before:.2g} to {each.after:.2g}" for each in item.trials),
                 item.cure,
             )
             for item in self.products
@@ -154,12 +160,26 @@ class QuantizationReport:
 
 COLUMNS = (
     *("node", "operator", "weights", "form", "predicted µs", "share of error", "weights' signal to noise", "why"),
-    "what was done",
+    *("cures tried: error of this product alone", "what was done"),
 )
 
 
-def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation], sample: Sample) -> QuantizationReport:
-    """Returns the report of a search; `sample` is the call for which times are predicted."""
+def make_report(
+    plan: Plan,
+    found: WidthSearch,
+    seen: Mapping[str, Activation],
+    tried: Mapping[int, Sequence[Cure]],
+    sample: Sample,
+) -> QuantizationReport:
+    """Returns the report of a search.
+
+    Args:
+        plan: the products and their forms.
+        found: the result of the search.
+        seen: the statistics of activations.
+        tried: the cures that were tried, by product.
+        sample: the call for which times are predicted.
+    """
     times = predicted_times(plan, sample)
     entries = [
         ProductReport(
@@ -173,18 +193,29 @@ def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation], 
             {width.name: {"bytes": width.nbytes, "nanoseconds": predicted[width.name]} for width in item.widths},
             contribution.share,
             decibels(item.product.weight, item.widths[-1].weight),
-            tuple(reasons(plan, item, seen)),
+            tuple(fault.text for fault in faults(plan, item, seen)),
+            tuple(_trials(item, index, found, tried.get(index, ()))),
             _cure(plan, item, level),
         )
-        for item, level, contribution, predicted in zip(
-            plan.products, found.levels, found.contributions, times, strict=True
+        for index, (item, level, contribution, predicted) in enumerate(
+            zip(plan.products, found.levels, found.contributions, times, strict=True)
         )
     ]
     order = sorted(entries, key=lambda item: -item.share)
     return QuantizationReport(plan.options.record(), found.errors, found.narrowest, found.is_met, tuple(order))
 
 
+def _trials(item: ProductPlan, index: int, found: WidthSearch, tried: Sequence[Cure]) -> Iterator[CureTrial]:
+    levels = {width.name: level for level, width in enumerate(item.widths)}
+    before = float(np.sqrt(found.alone[index, len(item.widths) - 1])) if tried else 0.0
+    for each in tried:
+        level = levels[each.form.name]
+        after = float(np.sqrt(found.alone[index, level]))
+        yield CureTrial(each.fault.text, each.form.cure or each.form.name, before, after, found.levels[index] == level)
+
+
 def _cure(plan: Plan, item: ProductPlan, level: int) -> str:
     if level == len(item.widths) - 1:
         return "outliers moved into the weights" if plan.options.smooth and item.product.is_matrix else ""
-    return f"kept in {item.widths[level].name}"
+    width = item.widths[level]
+    return width.cure or f"kept in {width.name}"

@@ -62,6 +62,11 @@ def activation_scale(histogram: Histogram, method: RangeMethod, percentile: floa
     return ActivationScale(scale, zero_point, float(outside / max(counts.sum(), 1)))
 
 
+def scale_between(low: float, high: float) -> ActivationScale:
+    """Returns the scale of a range; 0 is always a value that is represented exactly."""
+    return ActivationScale(*_affine(low, high))
+
+
 def _affine(low: float, high: float) -> tuple[float, int]:
     low, high = min(low, 0.0), max(high, 0.0)
     scale = float(np.float32(max((high - low) / 255.0, LEAST_SCALE)))

@@ -9,8 +9,9 @@ import numpy as np
 from ..lowering.target import Target
 from ..machines.costs import Work, cost_of, level_of
 from ..machines.machine import Machine
+from .forms import Width
 from .observation import CalibrationModel, Sample
-from .plan import Plan, ProductPlan, Width
+from .plan import Plan, ProductPlan
 
 
 def predicted_times(plan: Plan, sample: Sample) -> list[dict[str, float]]:
@@ -27,15 +28,17 @@ def predicted_times(plan: Plan, sample: Sample) -> list[dict[str, float]]:
     outputs = [item.product.node.output[0] for item in plan.products]
     found = CalibrationModel(plan.model, outputs).values(sample)
     return [
-        {width.name: _nanoseconds(machine, plan, item, width, found[output]) for width in item.widths}
+        {width.name: _nanoseconds(machine, item, width, found.get(output)) for width in item.widths}
         for item, output in zip(plan.products, outputs, strict=True)
     ]
 
 
-def _nanoseconds(machine: Machine, plan: Plan, item: ProductPlan, width: Width, output: np.ndarray) -> float:
+def _nanoseconds(machine: Machine, item: ProductPlan, width: Width, output: np.ndarray | None) -> float:
+    if output is None:  # in a branch that the sample does not take
+        return 0.0
     product = item.product
     depth, columns = product.matrix.shape
-    is_narrow = width.stored is not None and plan.options.method != "weights"
+    is_narrow = width.activation is not None
     # A convolution reads an element of its input once for each position of its window, but from the nearest cache.
     window = math.prod(product.weight.shape[2:]) if product.node.op_type == "Conv" else 1
     elements = output.size / columns * depth / window * product.attribute("group", 1)

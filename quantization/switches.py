@@ -10,10 +10,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from .float_model import FloatProduct
+from .forms import NarrowActivation
 from .observation import Sample, compiled, outputs_of
-from .plan import FOLLOWERS, Plan, ProductPlan
-from .preparation import add_initializer, by_activation
-from .scales import ActivationScale
+from .plan import FOLLOWERS, Plan
+from .preparation import add_initializer
+from .subgraphs import graphs_in, replace_nodes
 
 SWITCHES = "stepwell_switches"
 
@@ -87,45 +89,59 @@ def _vector(plan: Plan, levels: Sequence[int]) -> np.ndarray:
         for index in range(1, len(item.widths))
     ]
     narrow = plan.narrow_activations(levels)
-    return np.array([*forms, *(name in narrow for name in _activations(plan))], bool)
-
-
-def _activations(plan: Plan) -> list[str]:
-    return list(by_activation([item.product for item in plan.products])) if plan.options.method != "weights" else []
+    return np.array([*forms, *(name in narrow for name in plan.activations)], bool)
 
 
 def _switched(plan: Plan) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     proto.CopyFrom(plan.model.proto)
-    graph = proto.graph
-    maker = _Maker(graph)
-    activations = _activations(plan)
-    count = sum(len(item.widths) - 1 for item in plan.products) + len(activations)
-    graph.input.append(helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [count]))
-    plans = {item.product.name: item for item in plan.products}
+    count = sum(len(item.widths) - 1 for item in plan.products) + len(plan.activations)
+    proto.graph.input.append(helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [count]))
     offsets, place = {}, 0
     for item in plan.products:
         offsets[item.product.name] = place
         place += len(item.widths) - 1
-    switch_of = {name: place + index for index, name in enumerate(activations)}
-    for node in list(graph.node):
-        item = plans.get(node.name)
-        if item is not None:
-            first = offsets[node.name]
-            node.input[1] = maker.weight(item, node.input[1], first)
-            if item.product.data in switch_of:
-                switch = maker.switch(first)
-                node.input[0] = maker.either(switch, maker.narrow(item.product.data, plan.scales), item.product.data)
-        elif node.op_type in FOLLOWERS:
-            for position, name in enumerate(node.input):
-                if name in switch_of:
-                    switch = maker.switch(switch_of[name])
-                    node.input[position] = maker.either(switch, maker.narrow(name, plan.scales), name)
-        maker.nodes.append(node)
-    nodes = maker.nodes
-    del graph.node[:]
-    graph.node.extend(nodes)
+    places = _Places(offsets, {name: place + index for index, name in enumerate(plan.activations)})
+    maker = _Maker(proto.graph)
+    for graph in graphs_in(proto.graph):
+        maker.enter()
+        for node in graph.node:
+            _switch(plan, node, places, maker)
+            maker.nodes.append(node)
+        replace_nodes(graph, maker.nodes)
     return proto
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Indices of switches.
+
+    Attributes:
+        forms: that of the first narrow form of each product.
+        followers: that of each activation, for the other operators that read its narrow form.
+    """
+
+    forms: Mapping[str, int]
+    followers: Mapping[str, int]
+
+
+def _switch(plan: Plan, node: onnx.NodeProto, places: _Places, maker: _Maker) -> None:
+    """Makes the inputs of a node depend on switches."""
+    item = plan.of(node.name)
+    if item is not None:
+        first, data = places.forms[node.name], node.input[0]
+        for index, width in enumerate(item.widths[1:]):
+            switch = maker.switch(first + index)
+            node.input[1] = maker.either(switch, maker.constant("weight", width.weight), node.input[1])
+            if width.activation is not None:
+                narrow = maker.narrow(item.product, data, width.activation, width.wide)
+                node.input[0] = maker.either(switch, narrow, node.input[0])
+    elif node.op_type in FOLLOWERS:
+        for position, name in enumerate(node.input):
+            form = plan.activations.get(name)
+            if form is not None and form.scale is not None:
+                switch = maker.switch(places.followers[name])
+                node.input[position] = maker.either(switch, maker.narrow(None, name, form, ()), name)
 
 
 class _Maker:
@@ -135,37 +151,52 @@ class _Maker:
         self.nodes: list[onnx.NodeProto] = []
         self._graph = graph
         self._count = 0
-        self._narrow: dict[str, str] = {}
+        self._narrow: dict[tuple[str, int, tuple[int, ...]], str] = {}
+
+    def enter(self) -> None:
+        """Begins the nodes of a graph; those of another one are not visible in it."""
+        self.nodes, self._narrow = [], {}
+
+    def constant(self, what: str, array: np.ndarray | np.generic) -> str:
+        """Returns a constant tensor."""
+        return add_initializer(self._graph, self._name(what), np.asarray(array))
 
     def switch(self, index: int) -> str:
         """Returns a switch as a scalar."""
-        position = add_initializer(self._graph, self._name("index"), np.int64(index))
-        return self._node("Gather", [SWITCHES, position])
+        return self._node("Gather", [SWITCHES, self.constant("index", np.int64(index))])
 
     def either(self, switch: str, narrow: str, wide: str) -> str:
         """Returns one of two tensors."""
         return self._node("Where", [switch, narrow, wide])
 
-    def weight(self, item: ProductPlan, wide: str, first: int) -> str:
-        """Returns the weights of a product in the selected form."""
-        selected = wide
-        for index, width in enumerate(item.widths[1:]):
-            stored = add_initializer(self._graph, self._name("weight"), width.weight)
-            selected = self.either(self.switch(first + index), stored, selected)
-        return selected
-
-    def narrow(self, name: str, scales: Mapping[str, ActivationScale]) -> str:
-        """Returns an activation after quantisation to 8 bits and back."""
-        if name not in self._narrow:
-            if name in scales:
-                scale = add_initializer(self._graph, self._name("scale"), np.float32(scales[name].scale))
-                zero_point = add_initializer(self._graph, self._name("zero"), np.uint8(scales[name].zero_point))
-                codes = self._node("QuantizeLinear", [name, scale, zero_point])
-            else:
-                codes, scale, zero_point = (self._name(part) for part in ("codes", "scale", "zero"))
-                self.nodes.append(helper.make_node("DynamicQuantizeLinear", [name], [codes, scale, zero_point]))
-            self._narrow[name] = self._node("DequantizeLinear", [codes, scale, zero_point])
-        return self._narrow[name]
+    def narrow(self, product: FloatProduct | None, name: str, form: NarrowActivation, wide: tuple[int, ...]) -> str:
+        """Returns an activation after quantisation to 8 bits and back; its wide channels stay as they are."""
+        key = (name, id(form), wide)
+        if key in self._narrow:
+            return self._narrow[key]
+        data, mask = name, ""
+        if product is not None and form.factors is not None:
+            inverse = self.constant("inverse", product.along_channels(1.0 / form.factors))
+            data = self._node("Mul", [data, inverse])
+        if product is not None and wide:
+            is_wide = np.isin(np.arange(product.channels), wide)
+            mask = self.constant("wide", product.along_channels(is_wide))
+            if form.scale is None:
+                data = self._node("Where", [mask, self.constant("zero", np.float32(0.0)), data])
+        if form.scale is not None:
+            scale = self.constant("scale", np.float32(form.scale.scale))
+            zero_point = self.constant("zero", np.uint8(form.scale.zero_point))
+            codes = self._node("QuantizeLinear", [data, scale, zero_point])
+        else:
+            codes, scale, zero_point = (self._name(part) for part in ("codes", "scale", "zero"))
+            self.nodes.append(helper.make_node("DynamicQuantizeLinear", [data], [codes, scale, zero_point]))
+        result = self._node("DequantizeLinear", [codes, scale, zero_point])
+        if product is not None and form.factors is not None:
+            result = self._node("Mul", [result, self.constant("factors", product.along_channels(form.factors))])
+        if mask:
+            result = self._node("Where", [mask, name, result])
+        self._narrow[key] = result
+        return result
 
     def _node(self, kind: str, inputs: Sequence[str]) -> str:
         result = self._name(kind)

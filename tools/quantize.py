@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--smooth", type=float, default=known.smooth, metavar="0..1", help="move outliers of activations into weights"
     )
+    group.add_argument("--no-cures", action="store_true", help="try no other forms for products with detected faults")
     group.add_argument("--exclude", action="append", default=[], metavar="NODE", help="a node that stays in float")
     budget = parser.add_argument_group("budget: the products that cost most become wider until it is met")
     budget.add_argument("--max-error", type=float, metavar="E", help="error of the outputs: root mean square, relative")
@@ -109,6 +110,7 @@ def _run(options: argparse.Namespace) -> int:
         symmetric=options.symmetric,
         algorithm=options.algorithm,
         smooth=options.smooth,
+        cures=not options.no_cures,
         exclude=tuple(options.exclude),
         max_error=options.max_error,
         max_kld=options.max_kld,
