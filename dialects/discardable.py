@@ -108,6 +108,13 @@ DECISIONS = _of_module(
     _FROM_IMPORT,
 )
 
+RECOMPUTATION = _of_module(
+    "stepwell.recomputation",
+    forms.JSONS,
+    "what a training step within a budget of memory keeps and computes again, for its report: at most one record",
+    _FROM_IMPORT,
+)
+
 # Arguments and results of functions.
 LAYOUT = DiscardableAttribute(
     "stepwell.layout",

@@ -25,6 +25,7 @@ from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
 from ..passes.ir.values import integer_of
 from ..runtime.facts import CallFacts, CompileFacts, KernelDetails, NodeFacts, Operand, TensorFacts
+from ..runtime.recomputation import Recomputation
 from ..runtime.remarks import ABSORBED, FOLDED, FUSE, HOW, INTO, PASSED, READS, REWRITTEN, SHARED, Remark
 from ..targets.registry import backend_of, target_of
 
@@ -145,7 +146,9 @@ def facts_of(
         NodeFacts(node.name, node.op_type, tuple(map(_tensor, node.outputs)), *known.of(node.name, node.is_constant))
         for node in nodes
     ]
-    return CompileFacts(described, calls, dict(operands), worth_reporting(remarks, calls))
+    plans = [Recomputation.read(record) for record in discardable.RECOMPUTATION.read(module.operation, ())]
+    plan = plans[0] if plans else None
+    return CompileFacts(described, calls, dict(operands), worth_reporting(remarks, calls), recomputation=plan)
 
 
 def work_of(call: ir.Operation) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..support.errors import ArtefactError
 from ..support.short_repr import short_repr
+from .recomputation import Recomputation
 from .remarks import Remark
 
 SCHEMA = 3
@@ -191,6 +192,7 @@ class CompileFacts:
         vector_bytes: width of the target's vectors; 0 if unknown.
         details: facts about each kernel's code, by the kernel's name.
         tuned: for kernels with a tuned schedule, by name: `gain`, its confidence interval `low` and `high`, `threads`.
+        recomputation: the plan of the memory of a training step within a budget; None for other programs.
     """
 
     nodes: Sequence[NodeFacts] = ()
@@ -200,6 +202,7 @@ class CompileFacts:
     vector_bytes: int = 0
     details: Mapping[str, KernelDetails] = field(default_factory=dict)
     tuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    recomputation: Recomputation | None = None
 
     def details_of(self, kernel: str) -> KernelDetails:
         """Returns the facts about a kernel's code; empty ones if it has none."""
@@ -221,6 +224,8 @@ class CompileFacts:
             "details": {name: asdict(details) for name, details in self.details.items()},
             "tuned": {name: dict(found) for name, found in self.tuned.items()},
         }
+        if self.recomputation is not None:
+            record["recomputation"] = self.recomputation.record()
         return zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 6)
 
     @staticmethod
@@ -244,6 +249,7 @@ class CompileFacts:
                 int(record["vector_bytes"]),
                 {str(name): KernelDetails.read(found) for name, found in record["details"].items()},
                 _tuned(record["tuned"]),
+                Recomputation.read(record["recomputation"]) if "recomputation" in record else None,
             )
         except (zlib.error, KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise ArtefactError(f"the facts for its report cannot be read: {error!r}") from error

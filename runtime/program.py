@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..support.wording import quantity
 from .facts import CompileFacts
 from .launch_plan import LaunchPlan
 from .memory import is_splat
+from .recomputation import Recomputation
 
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
@@ -284,6 +285,16 @@ class Program:
             ArtefactError: they are damaged.
         """
         return CompileFacts.decoded(self.facts)
+
+    @property
+    def recomputation(self) -> Recomputation | None:
+        """The plan of the memory of a training step within a budget, with the bytes that it takes; None for others.
+
+        Raises:
+            ArtefactError: the compiler's facts are damaged.
+        """
+        plan = self.compile_facts.recomputation
+        return None if plan is None else replace(plan, peak=self.arena_bytes)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ..support.short_repr import size_of
 from ..support.tables import aligned
@@ -18,12 +20,14 @@ class ForwardValue:
         bytes: its size.
         seconds: estimated time of computing it again.
         is_repeated: whether it is computed again, not kept.
+        why: the reason.
     """
 
     node: str
     bytes: int
     seconds: float
     is_repeated: bool
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,30 @@ class Recomputation:
         """The values that are computed again."""
         return tuple(value for value in self.values if value.is_repeated)
 
+    def record(self) -> dict[str, Any]:
+        """Returns the plan as a record for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def read(record: Mapping[str, Any]) -> Recomputation:
+        """Reads the record that JSON made of it.
+
+        Raises:
+            KeyError, ValueError, TypeError: it is not such a record.
+        """
+        values = tuple(
+            ForwardValue(
+                str(value["node"]),
+                int(value["bytes"]),
+                float(value["seconds"]),
+                bool(value["is_repeated"]),
+                str(value["why"]),
+            )
+            for value in record["values"]
+        )
+        budget, peak, without = (int(record[name]) for name in ("budget", "peak", "without"))
+        return Recomputation(budget, peak, without, float(record["seconds"]), values)
+
     def __str__(self) -> str:
         kept = sum(value.bytes for value in self.kept)
         head = (
@@ -68,7 +96,8 @@ class Recomputation:
                 "again" if value.is_repeated else "kept",
                 size_of(value.bytes),
                 f"{value.seconds * 1e6:.3g} us",
+                value.why,
             ]
             for value in ordered
         ]
-        return f"{head}\n{aligned(['node', 'value', 'size', 'time to compute'], rows, numbers=(2, 3))}"
+        return f"{head}\n{aligned(['node', 'value', 'size', 'time to compute', 'why'], rows, numbers=(2, 3))}"

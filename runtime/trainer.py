@@ -136,10 +136,7 @@ class Trainer:
 
     @property
     def recomputations(self) -> list[Recomputation]:
-        """For each set of shapes of a batch: what `memory_budget` made the step keep, and compute again.
-
-        Code that `load` read has none.
-        """
+        """For each set of shapes of a batch: what `memory_budget` made the step keep, and compute again."""
         return self._step.recomputations
 
     @property

@@ -21,12 +21,10 @@ class StepCode:
     Attributes:
         executable: takes a batch and the held arrays, by name. An output with the name of an input continues it.
         contents: first contents of the inputs that are held.
-        recomputation: what is kept and what is computed again; None without a budget of memory, and for loaded code.
     """
 
     executable: Executable
     contents: Mapping[str, np.ndarray]
-    recomputation: Recomputation | None = None
 
 
 KEY = "random_key"
@@ -81,7 +79,8 @@ class TrainingStep:
     @property
     def recomputations(self) -> list[Recomputation]:
         """The plans of the code compiled within a budget of memory, for each set of shapes."""
-        return [code.recomputation for code in self._codes.values() if code.recomputation is not None]
+        programs = [program for executable in self.executables for program in executable.programs]
+        return [plan for program in programs if (plan := program.recomputation) is not None]
 
     def prepare(self, shapes: Mapping[str, Shape]) -> Executable:
         """Compiles for the shapes of a batch, by name, unless there is code for them.

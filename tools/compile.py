@@ -19,7 +19,7 @@ from ..sizes.dims_option import one_by_one
 from ..support.errors import InputError
 from ..support.warning import warn
 from ..support.wording import duration
-from . import arguments, model_options, running
+from . import arguments, model_options, running, training_step
 from .check import check
 from .console import print_table, progress
 from .flags import UsageError
@@ -32,13 +32,20 @@ if TYPE_CHECKING:
 
 NAME = "stepwell-compile"
 _OBJECT = "object"
+_NOT_OF_TRAINING = (
+    *("compile_to", "compile_from", "dump_phases", "kernel", "substitute", "keep_model", "cubins"),
+    *("remarks_output_file", "require_cached"),
+)
+"""Options that do not apply to training steps."""
 _DESCRIPTION = """Compiles an ONNX file (or MLIR printed at some phase) to an artefact for stepwell-run.
 
 A model with symbolic dimensions needs --shape for each of these inputs; repeated sets add code for further shapes:
     stepwell-compile rec.onnx -o rec.stw --shape x=1x3x48x320 --shape x=1x3x48x640
 Or one program for a range of sizes: low:high, low:high:step, a number, or upper bounds of several ranges as 16/64/256:
     stepwell-compile bert.onnx -o bert.stw --dims batch=1:8,length=1:512
-Several targets in one artefact; loading it selects the best one for the machine: --target=x86-64-v3,x86-64-v4"""
+Several targets in one artefact; loading it selects the best one for the machine: --target=x86-64-v3,x86-64-v4
+A training step, for Trainer.load:
+    stepwell-compile net.onnx -o step.stw --loss cross_entropy --shape x=64x8 --shape target=64 --memory-budget 0.7"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         "--remarks-output-file", metavar="FILE", help="write what passes did and did not do as LLVM's remarks, in YAML"
     )
     model_options.add_model_options(parser)
+    training_step.add_training_options(parser)
     model_options.add_output_options(parser)
     parser.add_argument("--require-cached", action="store_true", help="fail if code is not in the cache")
     return parser
@@ -92,6 +100,8 @@ def _run(options: argparse.Namespace) -> int:
         return check(options.model, Given.read(options), options.json)
     if options.json and (options.opt_report or options.compile_to):
         raise UsageError("--json cannot be combined with --opt-report or --compile-to")
+    if training_step.is_training(options, *_NOT_OF_TRAINING):
+        return training_step.compile_step(options)
     return _compile_to_file(options)
 
 

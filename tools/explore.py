@@ -14,7 +14,7 @@ import numpy as np
 
 from ..passes.infra.progress_note import SharedNote, signal_of
 from ..runtime.program import Shape
-from . import arguments, model_options, running
+from . import arguments, model_options, running, training_step
 from .console import progress
 from .flags import UsageError
 from .model_options import Given
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", action="store_true", help="run the model on random inputs and add measured times")
     model_options.add_model_options(parser)
     model_options.add_fields(parser, "fallback")
+    training_step.add_training_options(parser)
     model_options.add_output_options(parser)
     return parser
 
@@ -103,6 +104,13 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
     site = None if crash is None else CrashSite(*crash)
     if options.pass_pipeline is not None:
         return explorer.explore_pipeline(options.model, Pipeline.parse(options.pass_pipeline), note, site)
+    if training_step.is_training(options, "profile"):
+        with progress(options, f"exploring the training step of {options.model}"):
+            # Instrumentation would record the compiles of plans, too.
+            fields = {"winograd": not options.no_winograd}
+            step = training_step.step_module(options, fields)
+            request = (options.model, None, options.target, not options.no_assembly, fields, note, site)
+            return explorer.explore_model(*request, step=step)
     given = Given.read(options)
     if options.profile and options.target.startswith("cuda:"):
         raise UsageError("--profile does not support GPUs, see docs/profile.md")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -70,10 +70,21 @@ class StepCompiler:
     def _make_update(self, shapes: Mapping[str, Shape]) -> StepCode:
         return self._compiled(make_update(self.recipe, {name: self.held[name] for name in self.trained}))
 
+    def module(self, shapes: Mapping[str, Shape]) -> bytes:
+        """Returns the module of the step for the shapes of a batch, by name, in MLIR.
+
+        Within a budget of memory, it is the module of which some values are computed again.
+        """
+        joint = make_joint(self.model, self.recipe, shapes, self.target)
+        return self._within_budget(joint)[0]
+
     def _compiled(self, joint: Joint) -> StepCode:
-        contents: dict[str, np.ndarray] = {**joint.fixed, **joint.state}
+        return StepCode(self._within_budget(joint)[1], {**joint.fixed, **joint.state})
+
+    def _within_budget(self, joint: Joint) -> tuple[bytes, Executable]:
+        """The module of a step, changed so that it takes no more memory than the budget, and its code."""
         if self.memory_budget is None or not joint.forward:
-            return StepCode(self._executable(joint.text), contents)
+            return joint.text, self._executable(joint.text)
         setup, budget = Setup.of(self.target, self.options), self.memory_budget
         planned = within(joint.text, joint.forward, budget, setup)
         executable = self._executable(planned.text)
@@ -81,10 +92,9 @@ class StepCompiler:
         allowed = planned.report.budget
         if workspace > 0 and executable.peak_bytes > allowed > workspace:
             # Temporaries of kernels, which are known once these have code.
-            planned = within(joint.text, joint.forward, allowed - workspace, setup)
+            planned = within(joint.text, joint.forward, allowed - workspace, setup, stated=allowed)
             executable = self._executable(planned.text)
-        report = replace(planned.report, budget=allowed, peak=executable.peak_bytes)
-        return StepCode(executable, contents, report)
+        return planned.text, executable
 
     def _executable(self, text: bytes) -> Executable:
         executable = compile(text, target=self.target, threads=self.threads, options=self.options)

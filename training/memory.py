@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..dialects.registry import load_dialects
 from ..driver.api import interface_of
 from ..driver.compile.planned_memory import planned_bytes
@@ -53,7 +54,7 @@ def check_budget(budget: int | float | None) -> None:
         raise OptionError(f"memory_budget must be a number of bytes, or a fraction up to 1, but is {budget!r}")
 
 
-def within(text: bytes, forward: int, budget: int | float, setup: Setup) -> Planned:
+def within(text: bytes, forward: int, budget: int | float, setup: Setup, stated: int | None = None) -> Planned:
     """Plans a training step so that its values take at most `budget` bytes, in as little time as possible.
 
     Choices are planned from the cheapest to that of the smallest estimated peak, up to the first one that fits. A
@@ -64,6 +65,7 @@ def within(text: bytes, forward: int, budget: int | float, setup: Setup) -> Plan
         forward: number of ops of the forward pass at the start of @main.
         budget: number of bytes; a number up to 1 is a fraction of those of the step as it is.
         setup: how the module is compiled.
+        stated: number of bytes that the report calls the budget; by default `budget`.
 
     Raises:
         PassFailure, PassError: a pass failed.
@@ -88,7 +90,15 @@ def within(text: bytes, forward: int, budget: int | float, setup: Setup) -> Plan
             f"memory_budget is {size_of(allowed)}, but the step takes {size_of(peak)} even if much is computed again",
             StepwellWarning,
         )
-    return Planned(chosen, plan.report(choice, allowed, peak, without))
+    report = plan.report(choice, allowed if stated is None else stated, peak, without)
+    return Planned(_with_report(chosen, report), report)
+
+
+def _with_report(text: bytes, report: Recomputation) -> bytes:
+    """Returns a module with a report among its attributes, by which the report of its code shows it."""
+    with _parsed(text) as module:
+        discardable.RECOMPUTATION.write(module.operation, [report.record()])
+        return str(module.operation.get_asm(enable_debug_info=True)).encode()
 
 
 class _Plan:
@@ -119,8 +129,9 @@ class _Plan:
                     graph.bytes_of(place),
                     graph.time_of(place) * 1e-9,
                     place in choice.ops,
+                    why,
                 )
-                for place in sorted({*graph.kept, *choice.ops})
+                for place, why in graph.reasons(choice).items()
             )
             return Recomputation(budget, peak, without, choice.nanoseconds * 1e-9, values)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -125,8 +125,10 @@ class _Step:
         """The report of a choice."""
         again, plan = self._again(choice.ops), self.plan
         values = tuple(
-            ForwardValue(_name(self.nodes[place]), plan.bytes_of(place), plan.time_of(place) * 1e-9, place in again)
-            for place in sorted({*plan.kept, *again})
+            ForwardValue(
+                _name(self.nodes[place]), plan.bytes_of(place), plan.time_of(place) * 1e-9, place in again, why
+            )
+            for place, why in plan.reasons(replace(choice, ops=frozenset(again))).items()
             if plan.bytes_of(place)
         )
         return Recomputation(budget, choice.peak, without, choice.nanoseconds * 1e-9, values)

@@ -58,6 +58,7 @@ def explore_model(
     note: Callable[[str], None] = lambda text: None,
     crash: CrashSite | None = None,
     contents: Mapping[str, np.ndarray] | None = None,
+    step: bytes | None = None,
 ) -> Exploration:
     """Compiles a model and records every step.
 
@@ -72,6 +73,7 @@ def explore_model(
         note: called with the progress of the work, in a form that `CrashSite` takes.
         crash: where a previous attempt crashed; this one stops there.
         contents: contents of some inputs, for models whose sizes depend on contents.
+        step: the module of a training step of the model, which is compiled in its place.
 
     Raises:
         SourceError, ModelError: the model cannot be read, or has nothing to compile.
@@ -86,7 +88,7 @@ def explore_model(
     chosen = api.Options(cache=False, instrumentation=[recorder], **(options or {}))
     started, executable, error = time.perf_counter(), None, ""
     try:
-        executable = api.compile(path, target=target, options=chosen)
+        executable = api.compile(path if step is None else step, target=target, options=chosen)
         if shapes or not executable.programs:
             executable.prepare(shapes or {}, contents)
     except Exception as failure:  # shown by the exploration, after the passes that ran before it
@@ -145,7 +147,7 @@ def _add_report(pieces: list[dict[str, Any]], programs: list[dict[str, Any]]) ->
     if len(pieces) != len(programs):
         return
     for piece, program in zip(pieces, programs, strict=True):
-        piece["report"] = {key: program[key] for key in ("ops", "kernels")}
+        piece["report"] = {key: program[key] for key in ("ops", "kernels", "recomputation")}
 
 
 def _note_failure(recorder: PassRecorder, failure: Exception) -> str:

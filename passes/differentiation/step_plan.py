@@ -73,11 +73,15 @@ class RepeatedOps:
         ops: their places in @main.
         nanoseconds: estimated time of computing them again.
         peak: estimated bytes of all values that are alive at the same time.
+        rate: the price of a byte that is kept, in nanoseconds.
+        held: the places of ops that were to be kept at any price.
     """
 
     ops: frozenset[int]
     nanoseconds: float
     peak: int
+    rate: float = 0.0
+    held: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,30 @@ class StepPlan:
         """Returns the estimated time of an op in nanoseconds."""
         return self._times[place]
 
+    def reasons(self, choice: RepeatedOps) -> dict[int, str]:
+        """Returns why each value that the backward pass needs is kept or computed again, by the place of its op.
+
+        The values include those from which others are computed again.
+        """
+        read, again = set(self.kept), choice.ops
+        operands = {item for place in again for item in self._reads[place] if not self._is_free[item]}
+        return {place: self._reason(place, choice, place in read) for place in sorted({*read, *again, *operands})}
+
+    def _reason(self, place: int, choice: RepeatedOps, is_read: bool) -> str:
+        if place in choice.ops:
+            return "the backward pass reads it" if is_read else "others are computed again from it"
+        if not choice.ops:
+            return "nothing is computed again"
+        if not self._described[place].can_repeat:
+            return "it cannot be computed again"
+        if not self._bytes[place]:
+            return "it takes no memory beside the outputs"
+        if place in choice.held:
+            return "it is at the end of a part, or late in the forward pass"
+        if self._times[place] > choice.rate * self._bytes[place]:
+            return "its time is above the price of its bytes"
+        return "its operands would have to be kept or computed again too" if is_read else "others are computed from it"
+
     def choices(self) -> list[RepeatedOps]:
         """Returns choices, the cheapest first: each has a smaller estimated peak than those before it.
 
@@ -127,9 +155,12 @@ class StepPlan:
         whole forward pass, of its beginning, and of parts of it whose ends are kept.
         """
         held = [frozenset[int](), *map(self._ends, _SEGMENTS), *map(self._late, _SHARES)]
-        sets = dict.fromkeys(self._cut(rate, kept) for kept in held for rate in _RATES)
+        sets: dict[frozenset[int], tuple[float, frozenset[int]]] = {frozenset(): (0.0, frozenset())}
+        for kept in held:
+            for rate in _RATES:
+                sets.setdefault(self._cut(rate, kept), (rate, kept))
         found = sorted(
-            (self._choice(ops) for ops in {frozenset[int](): None, **sets}),
+            (self._choice(ops, rate, kept) for ops, (rate, kept) in sets.items()),
             key=lambda item: (item.nanoseconds, item.peak),
         )
         kept = [found[0]]
@@ -218,14 +249,14 @@ class StepPlan:
                 pending += [read for read in self._reads[item] if read in ops]
         return sorted(found)
 
-    def _choice(self, ops: frozenset[int]) -> RepeatedOps:
+    def _choice(self, ops: frozenset[int], rate: float, held: frozenset[int]) -> RepeatedOps:
         order, made = [_Step(place, False) for place in range(self._forward)], set[int]()
         for place in range(self._forward, len(self._described)):
             order += [_Step(item, True) for item in self.before(place, ops, made)]
             order.append(_Step(place, False))
         fused = self._fused(order, ops)
         time = sum(self._times[place] * (0.3 if _Step(place, True) in fused else 1) for place in ops)
-        return RepeatedOps(ops, time, self._peak(order, ops, fused))
+        return RepeatedOps(ops, time, self._peak(order, ops, fused), rate, held)
 
     def _sources(self, step: _Step, ops: Collection[int]) -> list[_Step]:
         return [_Step(read, self._is_late(step) and read in ops) for read in self._reads[step.place]]

@@ -139,6 +139,7 @@ def _program(program: Program, threads: int) -> dict[str, Any]:
         "flops": sum(item["flops"] * item["calls"] for item in kernels),
         "bytes": sum(item["bytes"] * item["calls"] for item in kernels),
         "predicted_seconds": sum(item["predicted_seconds"] * item["calls"] for item in kernels),
+        "recomputation": None if program.recomputation is None else program.recomputation.record(),
         "ops": _ops(known),
         "remarks": [remark.described() for remark in known.remarks],
         "kernels": kernels,

@@ -10,6 +10,7 @@ from ...machines.gpus import SOURCE as PUBLISHED
 from ...support.tables import aligned
 from ...support.wording import quantity
 from ..program import SHORT_NAME
+from ..recomputation import Recomputation
 
 _MAX_WIDTH = 48
 """Maximum number of characters of a list of nodes in a table: a choice that leaves room for the other columns."""
@@ -42,8 +43,15 @@ def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> li
         *_versions(program["kernels"], rows),
         *_fates(program["ops"]),
         *_apart(program["ops"], rows),
+        *_recomputation(program),
         "",
     ]
+
+
+def _recomputation(program: Mapping[str, Any]) -> list[str]:
+    """Returns what a training step within a budget of memory keeps and computes again; nothing for other programs."""
+    plan = program["recomputation"]
+    return [] if plan is None else ["", str(Recomputation.read(plan))]
 
 
 def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -28,6 +28,7 @@ function showPiece(index) {
   showFailure();
   showLegend();
   showKernels();
+  showMemory();
   const failing = piece.steps.findIndex((each) => each.failed);
   const first = piece.steps.findIndex((each, at) => at > 0 && each.changes);
   showStep(failing >= 0 ? failing : Math.max(first, 0));
@@ -229,6 +230,9 @@ function showOp() {
     fact("became", `${fate.fate}${into}${fate.by ? `, by ${fate.by}` : ""}`);
     for (const each of [...(fate.apart ?? []), ...(fate.refused ?? [])]) fact("not fused", Object.values(each).flat().join(": "));
   }
+  for (const value of memoryOf(nodes)) {
+    fact("for the backward pass", `${value.is_repeated ? "computed again" : "kept"}: ${value.why}; ${amount(value.bytes, "B")}, about ${duration(value.seconds)} to compute`);
+  }
   if (!calls.length && piece.kernels.length && !nodes.some((node) => node.fate)) fact("kernel", "none: it was folded, or is a view of another tensor");
   parts.push(list);
   box.replaceChildren(...parts);
@@ -315,6 +319,37 @@ function showKernels() {
     : element("p", { class: "quiet" }, "No kernels were formed."));
 }
 
+// Shows what a training step within a budget of memory keeps and computes again.
+function showMemory() {
+  const plan = piece.report?.recomputation;
+  document.querySelector('[data-tab="memory"]').hidden = !plan;
+  if (!plan) { get("memory").replaceChildren(); return; }
+  const heads = [["value"], ["op"], ["bytes", 1], ["to compute", 1], ["why"]];
+  const head = element("tr", {}, ...heads.map(([name, number]) => element("th", number ? { class: "number" } : {}, name)));
+  const order = [...plan.values].sort((a, b) => b.is_repeated - a.is_repeated || b.bytes - a.bytes);
+  const rows = order.map((value) => {
+    const cell = (text, kind = "") => element("td", kind ? { class: kind } : {}, text);
+    const row = element("tr", { tabindex: "0" }, cell(value.is_repeated ? "again" : "kept"), cell(value.node, "names"),
+      cell(amount(value.bytes, "B"), "number"), cell(duration(value.seconds), "number"), cell(value.why));
+    row.addEventListener("click", () => chooseNamed(value.node));
+    return row;
+  });
+  const summary = `${amount(plan.peak, "B")} at most, ${amount(plan.budget, "B")} allowed; ${amount(plan.without, "B")} if nothing were computed again. About ${duration(plan.seconds)} to compute again.`;
+  get("memory").replaceChildren(element("p", { class: "quiet" }, summary), element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+}
+
+function chooseNamed(name) {
+  const found = piece.graph.nodes.map((_, index) => index).filter((index) => [name, `${name}.again`].includes(piece.graph.nodes[index].name));
+  choose(found, true);
+  if (found.length) graph.center(found[0]);
+}
+
+// What a training step does with the values of some ops.
+function memoryOf(nodes) {
+  const names = nodes.map((node) => node.name.replace(/\.again$/, ""));
+  return (piece.report?.recomputation?.values ?? []).filter((value) => names.includes(value.node));
+}
+
 function showTab(name) {
   document.querySelectorAll("nav button").forEach((button) => button.setAttribute("aria-selected", button.dataset.tab === name));
   document.querySelectorAll(".tab").forEach((tab) => (tab.hidden = tab.id !== name));
@@ -392,7 +427,7 @@ function keyed(event) {
   if (event.target.id === "search") return searchKeyed(event);
   if (event.ctrlKey || event.metaKey || event.altKey || /SELECT|INPUT/.test(event.target.tagName)) return undefined;
   if (event.key === "Enter" && event.target.tagName === "TR") event.target.click();
-  const tabs = { 1: "levels", 2: "op", 3: "kernels" };
+  const tabs = { 1: "levels", 2: "op", 3: "kernels", ...(piece.report?.recomputation ? { 4: "memory" } : {}) };
   const actions = {
     "/": () => get("search").focus(), j: () => move(1), k: () => move(-1), d: () => setDiff(!isDiff), h: toggleHeat,
     f: () => graph.fit(), Escape: () => choose([], false),
