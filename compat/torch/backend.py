@@ -51,7 +51,7 @@ from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
 from .higher_order import repeatable
 from .partition import BudgetPartition
-from .release import release
+from .release import release, release_compiler
 from .settings import Settings
 from .sums import merge_sums
 
@@ -236,6 +236,8 @@ class _Compiler:
         found = {item: weight for item, weight in static.items() if weight is not None} if freezing else {}
         made = self._graph_or_eager(_Captured(module, name, entry, found, static))
         release_free_memory()
+        if self._settings.release_weights:
+            release_compiler()
         entry.seconds = time.perf_counter() - start
         return made
 

@@ -1,4 +1,7 @@
-"""Memory of weights that code no longer reads: their contents move to files, which are mapped in their place."""
+"""Memory that calls of compiled code do not need: that of weights which are its constants, and of the compiler.
+
+The contents of weights move to files, which are mapped in their place.
+"""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -9,10 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from mlir import _mlir_libs
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ...runtime.cache.cache import default_folder
 from ...support.errors import SlowWarning
+from ...support.mapped import forget_library
+from ...support.packages import llvm_file
 from ...support.warning import warn
 
 _LEAST_BYTES = 1 << 16
@@ -50,6 +56,16 @@ def release(tensors: Iterable[torch.Tensor]) -> int:
     except OSError as error:
         warn(f"weights stay in memory, since no file can be written in {folder}: {error.strerror}", SlowWarning)
         return 0
+
+
+def release_compiler() -> int:
+    """Releases the memory of the compiler's libraries, which a later compile reads from their files again.
+
+    Returns:
+        The number of bytes released.
+    """
+    bindings = Path(_mlir_libs.__file__).parent
+    return forget_library(bindings / "libMLIRPythonCAPI.so") + forget_library(llvm_file("lib/libLLVM.so"))
 
 
 def _place(tensor: torch.Tensor) -> int:

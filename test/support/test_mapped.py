@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import numpy as np
 import pytest
-from stepwell.support.mapped import forget_pages
+from stepwell.support.mapped import forget_library, forget_pages
+from stepwell.support.packages import llvm_file
 
 _STATUS = Path("/proc/self/smaps")
 
@@ -31,6 +33,18 @@ def test_pages_are_released_and_come_back(tmp_path: Path) -> None:
     forget_pages(weights.T[5:])
     assert _resident("weights") == 0
     assert weights[1, 1] == 1025
+
+
+@pytest.mark.skipif(not _STATUS.exists(), reason="the system does not say what is in memory")
+def test_code_of_a_library_is_released_and_comes_back() -> None:
+    path = llvm_file("lib/libLLVM.so")
+    library = ctypes.CDLL(str(path))
+    library.LLVMGetHostCPUName.restype = ctypes.c_char_p
+    name, before = library.LLVMGetHostCPUName(), _resident(path.name)
+    dropped = forget_library(path)
+    assert dropped > 0 and _resident(path.name) == before - dropped > 0, "addresses that were relocated stay"
+    assert library.LLVMGetHostCPUName() == name
+    assert forget_library(path.with_name("no_such_library.so")) == 0
 
 
 def test_arrays_that_are_not_mapped_stay() -> None:

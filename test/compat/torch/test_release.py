@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import stepwell  # noqa: E402
-from stepwell.compat.torch.release import release  # noqa: E402
+from stepwell.compat.torch.release import release, release_compiler  # noqa: E402
 
 nn = torch.nn
 
@@ -77,3 +77,18 @@ def test_frozen_weights_of_a_compiled_model():
 def test_released_weights_must_be_constants():
     with pytest.raises(Exception, match="release_weights needs freezing"):
         torch.compile(nn.Linear(2, 2), backend="stepwell", options={"release_weights": True})(torch.ones(1, 2))
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not say what is in memory")
+def test_the_compiler_leaves_memory_and_compiles_again():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    x = torch.randn(3, 8)
+    stepwell.compile(nn.Linear(8, 4), (x,))
+    full = resident()
+    assert release_compiler() > 20 << 20
+    assert full - resident() > 20 << 20
+    model = nn.Linear(8, 5)
+    with torch.no_grad():
+        torch.testing.assert_close(stepwell.compile(model, (x,))(x), model(x))
