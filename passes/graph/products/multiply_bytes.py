@@ -16,6 +16,7 @@ from ...infra.base import Pass, register
 from ...infra.state import CompileState
 from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..values import dtype_of, is_fixed, is_float, rank_of
+from .dequantize_late import DequantizeAfterConcat
 from .quantized_values import Quantized, dequantized, integers_of, is_one, obstacle_of
 from .zero_points import convolution_obstacle, convolved, multiplied, product_obstacle, spread
 
@@ -50,8 +51,9 @@ class MultiplyBytesPass(Pass):
     name = "stepwell-multiply-bytes"
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
-        """Applies the patterns to a fixed point."""
+        """Applies the patterns to a fixed point: bytes are joined first, then multiplied."""
         parameters = state.parameters or {}
+        apply_patterns(op, (DequantizeAfterConcat(parameters),), state)
         apply_patterns(op, (MultiplyDequantized(parameters), MultiplyIntegers(parameters)), state)
 
 

@@ -13,7 +13,15 @@ from ....dialects.core import Op
 from ....dialects.stepwell.constant import ParameterOp
 from ....dialects.stepwell.elementwise import MulOp, SubOp
 from ....dialects.stepwell.elementwise.logic import CastOp
-from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp, TransposeOp
+from ....dialects.stepwell.movement import (
+    DynamicReshapeOp,
+    DynamicSliceOp,
+    ExpandDimsOp,
+    ReshapeOp,
+    SliceOp,
+    SqueezeOp,
+    TransposeOp,
+)
 from ....dialects.stepwell.shapes import BYTES
 from ....runtime.remarks import NOT_QUANTIZED
 from ...ir.rewriting import defining_op
@@ -27,7 +35,7 @@ _WIDENED = {
 }
 """Integers of fewer bits than a byte, by the type of bytes that holds them."""
 
-_MOVES = (ReshapeOp, TransposeOp, ExpandDimsOp, SqueezeOp)
+_MOVES = (ReshapeOp, DynamicReshapeOp, TransposeOp, ExpandDimsOp, SqueezeOp, SliceOp, DynamicSliceOp)
 _VIEWS = (CastOp, ExpandDimsOp, ReshapeOp, SqueezeOp)
 
 
@@ -68,7 +76,8 @@ class Quantized:
         if dtype_of(value) != self.dtype:
             value = CastOp(value, dtype=self.dtype).result
         for op in reversed(self.moves):
-            value = type(op)(value, **op.attribute_values()).operation.results[0]
+            others = op.operand_values()[1:]
+            value = type(op)(value, *others, **op.attribute_values()).operation.results[0]
         return value
 
     def spread_shape(self, values: ir.Value | None) -> Shape:
