@@ -85,7 +85,7 @@ def measure(
         depths: numbers of tokens before the steps of one text.
         texts: numbers of texts of the smallest depth.
         limits: the rates of the machine with as many threads.
-        cache: the elements of keys and values, "float" or "int8".
+        cache: the elements of keys and values, "float", "int8" or "int4".
     """
     context = max([*prompts, *depths]) + 64
     model = load(path, context=context, threads=threads, sequences=max(texts), cache=cache)

@@ -74,7 +74,7 @@ def measure_divergence(
         reference: the other one, with the same tokens.
         text: the text, or its tokens; windows of 256 tokens are read apart from each other.
         threads: number of threads of a call; by default one for each core.
-        cache: the elements of keys and values of the model, "float" or "int8"; those of the reference are floats.
+        cache: elements of keys and values of the model, "float", "int8" or "int4"; those of the reference are floats.
 
     Raises:
         ModelError: one of the models is damaged or not supported.

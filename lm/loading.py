@@ -54,7 +54,7 @@ def load(
             none.
         draft: a smaller model with the same tokens, which proposes tokens where the text proposes none.
         drafted: maximum number of tokens that it proposes.
-        cache: the elements of keys and values: "float", or "int8" with a scale for each token and head.
+        cache: elements of keys and values: "float"; or "int8", or rotated "int4", with a scale for each token and head.
         batch_invariant: whether each text of an `Engine` is, to the last bit of its logits, the one that it is alone.
             Texts that wait for pages then keep their keys and values outside of the pool, and texts share the pages of
             prompts only.

@@ -28,6 +28,7 @@ def bytes_per_token(source: ModelSource, cache: CacheForm) -> int:
     """Returns the bytes of the keys and values of a token, with the scales of integers."""
     infos = [info for info in source.interface()[0] if info.name.startswith("past.")]
     rows = ((int(info.shape[1]), int(info.shape[3]), info.dtype.itemsize) for info in infos)
-    if cache == "int8":
-        return sum(heads * (depth + _SCALE_BYTES) for heads, depth, _ in rows)
+    if cache != "float":
+        in_a_byte = 2 if cache == "int4" else 1
+        return sum(heads * (depth // in_a_byte + _SCALE_BYTES) for heads, depth, _ in rows)
     return sum(heads * depth * size for heads, depth, size in rows)

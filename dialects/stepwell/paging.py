@@ -12,9 +12,16 @@ import numpy as np
 from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
+from ..dims import ceil_div
 from ..types import TensorSpec
 from .attention import UNBOUNDED, AttentionOp, check_heads, check_mask
 from .shapes import require_float, require_length, require_rank, require_shape, same_dtype
+
+MIDDLE = 7.5
+"""Number of four bits without sign, 0 to 15, that stands for zero: there are as many above it as below."""
+
+_IN_A_BYTE = {np.dtype(np.int8): 1, np.dtype(np.uint8): 2}
+"""Number of elements in a byte of a pool with scales, by the type of the pool."""
 
 
 class StoreRowsOp(Op):
@@ -100,7 +107,9 @@ class PagedAttentionOp(Op):
     `starts[b]` on; a bool mask is true for the keys that a query attends to. Numbers of pages are clipped to those of
     the pool. (Kwon et al., "PagedAttention", SOSP 2023.)
 
-    Pools of int8 have pools of scales: a key or value is its row times the scale of the row.
+    Pools of bytes have pools of scales: a key or value is its row times the scale of the row. A byte of a pool of i8 is
+    an element. A byte of a pool of ui8 holds two numbers of four bits, the lower ones in the first half of a row; a
+    number `u` is the element `u - 7.5`.
 
     Attributes:
         page_size: number of rows of a page.
@@ -120,13 +129,13 @@ class PagedAttentionOp(Op):
     KERNEL = KernelTraits("attention")
     ROUNDING = Rounding.SUM
     query = operand("[texts, heads, length, depth]")
-    key = operand("the pool of keys, [key heads, rows, depth]")
-    value = operand("the pool of values, [key heads, rows, value depth]")
+    key = operand("the pool of keys, [key heads, rows, depth], or half the depth of ui8")
+    value = operand("the pool of values, [key heads, rows, value depth], or half the depth of ui8")
     pages = operand("[texts, pages of a text] i64")
     starts = operand("[texts] i64, from 0 on")
     mask = operand("bool or float, [texts or 1, heads or 1, length or 1, key length]")
-    key_scales = optional_operand("the scales of keys in int8, [key heads, rows, 1] f32")
-    value_scales = optional_operand("the scales of values in int8, [key heads, rows, 1] f32")
+    key_scales = optional_operand("the scales of keys in bytes, [key heads, rows, 1] f32")
+    value_scales = optional_operand("the scales of values in bytes, [key heads, rows, 1] f32")
     page_size = attribute(int)
     scale = attribute(float)
     zero_empty = attribute(bool, default=False)
@@ -156,7 +165,7 @@ class PagedAttentionOp(Op):
         require_rank(2, pages=pages)
         texts, heads, length, depth = query.shape
         key_heads, rows, _ = key.shape
-        require_shape((key_heads, rows, depth), key=key)
+        require_shape((key_heads, rows, ceil_div(depth, elements_in_a_byte(key.dtype))), key=key)
         require_shape((key_heads, rows, value.shape[2]), value=value)
         _check_integers(pages=pages, starts=starts)
         require_shape((texts, pages.shape[1]), pages=pages)
@@ -165,7 +174,7 @@ class PagedAttentionOp(Op):
             raise OpError(f"attribute 'page_size' must divide the {rows} rows of the pools, but is {page_size}")
         check_heads(heads, key_heads, cap)
         check_mask(query, mask, (texts, heads, length, mask.shape[3]))
-        return query.with_shape((texts, heads, length, value.shape[2]))
+        return query.with_shape((texts, heads, length, value.shape[2] * elements_in_a_byte(value.dtype)))
 
     @staticmethod
     def reference(
@@ -185,7 +194,8 @@ class PagedAttentionOp(Op):
     ) -> np.ndarray:
         """Computes it with numpy."""
         if key_scales is not None and value_scales is not None:
-            key, value = ((rows * by).astype(query.dtype) for rows, by in ((key, key_scales), (value, value_scales)))
+            pools = (key, key_scales), (value, value_scales)
+            key, value = ((_elements(rows) * by).astype(query.dtype) for rows, by in pools)
         ahead = np.arange(mask.shape[3]) - starts[:, None]
         before, ahead = ahead < 0, np.clip(ahead, 0, pages.shape[1] * page_size - 1)
         found = np.clip(np.take_along_axis(pages, ahead // page_size, 1), 0, key.shape[1] // page_size - 1)
@@ -198,8 +208,8 @@ class PagedAttentionOp(Op):
 
     def flops(self) -> int:
         """Two multiply-adds for each query, key and element: of the scores, and of the result."""
-        query, value, mask = (ir.RankedTensorType(item.type).shape for item in (self.query, self.value, self.mask))
-        return 2 * math.prod(query[:3]) * mask[3] * (query[3] + value[2])
+        query, made, mask = (ir.RankedTensorType(item.type).shape for item in (self.query, self.result, self.mask))
+        return 2 * math.prod(query[:3]) * mask[3] * (query[3] + made[3])
 
     @classmethod
     def is_linear(cls) -> bool:
@@ -207,8 +217,20 @@ class PagedAttentionOp(Op):
         return False
 
 
+def elements_in_a_byte(dtype: np.dtype) -> int:
+    """Returns the number of elements that an entry of a pool holds: two if the pool is ui8, else one."""
+    return _IN_A_BYTE.get(dtype, 1)
+
+
+def _elements(rows: np.ndarray) -> np.ndarray:
+    """Returns rows of a pool with scales as elements, before these scale them."""
+    if elements_in_a_byte(rows.dtype) == 1:
+        return rows
+    return np.concatenate([rows & 15, rows >> 4], axis=-1) - np.float32(MIDDLE)
+
+
 def _check_pools(query: TensorSpec, pools: Mapping[str, TensorSpec], scales: Sequence[TensorSpec | None]) -> None:
-    """Checks that pools of keys and values have the query's element type, or are int8 and have scales."""
+    """Checks that pools of keys and values have the query's element type, or are bytes and have scales."""
     require_rank(3, **pools)
     given = [item for item in scales if item is not None]
     if not given:
@@ -217,8 +239,8 @@ def _check_pools(query: TensorSpec, pools: Mapping[str, TensorSpec], scales: Seq
     if len(given) != len(pools):
         raise OpError("operands 'key_scales' and 'value_scales' must be given together")
     for (name, pool), by in zip(pools.items(), given, strict=True):
-        if pool.dtype != np.int8:
-            raise OpError(f"operand '{name}' must be i8, as its rows have scales, but is {pool}")
+        if pool.dtype not in _IN_A_BYTE:
+            raise OpError(f"operand '{name}' must be i8 or ui8, as its rows have scales, but is {pool}")
         if by.dtype != np.float32:
             raise OpError(f"operand '{name}_scales' must be f32, but is {by}")
         require_shape((*pool.shape[:2], 1), **{f"{name}_scales": by})

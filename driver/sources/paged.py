@@ -32,7 +32,7 @@ class PagedSource(ModelSource):
         pages: number of pages in a pool.
         pages_of_text: maximum number of pages of a text.
         starts: the name of the decoder's input i64[texts] with the position at which each text begins.
-        form: the elements of keys and values, "float" or "int8"; see the pass.
+        form: the elements of keys and values, "float", "int8" or "int4"; see the pass.
     """
 
     kind: ClassVar[str] = "paged"

@@ -93,7 +93,8 @@ def _lowering(kernel: func.FuncOp, op: AttentionOp | PagedAttentionOp, target: L
         key, value = (_pool(item) for item in (op.key, op.value))
         most = shape_of(op.mask)[3]
         scales = [None if item is None else _pool(item) for item in (op.key_scales, op.value_scales)]
-        paged = PagedRows(_integers(op.pages), _integers(op.starts), op.page_size, *scales)
+        parts = shape_of(op.query)[3] // shape_of(op.key)[2]
+        paged = PagedRows(_integers(op.pages), _integers(op.starts), op.page_size, *scales, parts=parts)
         return FewQueries(op, _source(op.query), key, value, _mask_of(op), _keys(kernel, varying, most), most, paged)
     if LINALG_BY_ELEMENT in target.rules or shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
         return _Attention(op, varying is not None, near_bytes(target.machine))

@@ -2,7 +2,8 @@
 
 For each head of the keys, all queries that share it are computed together. Vectors run along the depth of the heads,
 so that keys and values are read as they are stored, and every loop over keys ends at the number of keys of a call.
-Keys and values of int8 become floats in registers; the scale of a key multiplies its score, that of a value its weight.
+Keys and values of bytes become floats in registers; the scale of a key multiplies its score, that of a value its
+weight.
 
     %0 = "stepwell.attention"(%q, %k, %v, %mask) {scale = 0.125}
     // -->
@@ -48,6 +49,7 @@ from .view_rows import (
     places_in,
     read,
     read_one,
+    read_part,
     runs_of,
     split_heads,
     with_rows,
@@ -124,12 +126,25 @@ class _Head:
         """The indices of the text and of the head."""
         return self.keys.at
 
+    @property
+    def _parts(self) -> int:
+        """Number of elements in a byte of keys and values."""
+        return 1 if self.whole.paged is None else self.whole.paged.parts
+
+    @property
+    def _key_runs(self) -> list[tuple[int, int]]:
+        return runs_of(self.query.shape[-1], self._parts)
+
+    @property
+    def _value_runs(self) -> list[tuple[int, int]]:
+        return runs_of(self.target.shape[-1], self._parts)
+
     def lower(self) -> ir.Value:
         """Emits the kernel of the head; returns the block of the result."""
         rows = [(group, row) for group in range(self.query.shape[2]) for row in range(self.query.shape[3])]
         room = -(-self.whole.most_keys // LANES) * LANES
         scores = empty([len(rows) * room], ir.F32Type.get())
-        per_block = max(1, _BLOCK_VECTORS // max(len(runs_of(self.query)), len(runs_of(self.value))))
+        per_block = max(1, _BLOCK_VECTORS // max(map(len, (self._key_runs, self._value_runs))))
         blocks = [range(start, min(start + per_block, len(rows))) for start in range(0, len(rows), per_block)]
         loops = [self._scores([rows[row] for row in block], [row * room for row in block]) for block in blocks]
         (scores,) = self.keys.each(self.key, [scores], loops)
@@ -137,7 +152,7 @@ class _Head:
         for place, row in enumerate(rows):
             scores, inverse = self._softmax(row, place * room, scores)
             inverses.append(inverse)
-        runs = runs_of(self.value)
+        runs = self._value_runs
         loops = [self._sums([row * room for row in block], block.start * len(runs), scores) for block in blocks]
         zeros = [broadcast(number(0, ir.F32Type.get()), width) for _ in rows for _, width in runs]
         sums, result = iter(self.keys.each(self.value, zeros, loops)), self.target.base
@@ -150,7 +165,7 @@ class _Head:
 
     def _scores(self, rows: Sequence[tuple[int, int]], starts: Sequence[int]) -> KeyLoop:
         """Returns the loop that writes the products of queries and all keys to the scores, where rows have `starts`."""
-        runs = runs_of(self.query)
+        runs = self._key_runs
         factor = number(self.whole.op.scale, ir.F32Type.get())
         queries = [
             [
@@ -166,7 +181,7 @@ class _Head:
 
         def step(key: Index, row: Index, carried: list[ir.Value]) -> list[ir.Value]:
             (scores,) = carried
-            found = [read(self.key, (*self.at, row, start), width) for start, width in runs]
+            found = [read_part(self.key, (*self.at, row), *run, self._parts) for run in runs]
             by = self._scale(lambda paged: paged.key_scales, row)
             for query, start in zip(queries, starts, strict=True):
                 score = _scaled(_dot(query, found), by)
@@ -242,10 +257,10 @@ class _Head:
 
         The sums are carried, as vectors of each row; the first of them is number `first` of all.
         """
-        runs = runs_of(self.value)
+        runs = self._value_runs
 
         def step(key: Index, row: Index, sums: list[ir.Value]) -> list[ir.Value]:
-            found = [read(self.value, (*self.at, row, start), width) for start, width in runs]
+            found = [read_part(self.value, (*self.at, row), *run, self._parts) for run in runs]
             by, made = self._scale(lambda paged: paged.value_scales, row), []
             for number_, start in enumerate(starts):
                 weight = _scaled(tensor.extract(scores, [value_of(add(key, start))]), by)

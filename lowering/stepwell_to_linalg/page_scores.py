@@ -18,7 +18,7 @@ from ..builders.access import read_row, vector_type, write_row
 from ..builders.indices import Index, add, value_of
 from ..builders.tensors import with_shape
 from .lane_sums import SUMS, lane_sums, products
-from .view_rows import LANES, PagedRows, lanes_of, read, runs_of
+from .view_rows import LANES, PagedRows, lanes_of, read_part, runs_of
 from .views import TensorView
 
 
@@ -33,6 +33,7 @@ class PageScores:
         queries: the vectors of each row of queries.
         starts: the indices of the rows in the scores.
         keys: the number of keys.
+        parts: the number of elements in a byte of the pool.
     """
 
     key: TensorView
@@ -41,6 +42,11 @@ class PageScores:
     queries: Sequence[Sequence[ir.Value]]
     starts: Sequence[int]
     keys: int
+    parts: int
+
+    @property
+    def _runs(self) -> list[tuple[int, int]]:
+        return runs_of(self.key.shape[-1] * self.parts, self.parts)
 
     def step(self, key: Index, row: Index, carried: list[ir.Value]) -> list[ir.Value]:
         """Writes the scores of the keys from number `key` on, the first of which is in row `row` of the pool."""
@@ -51,7 +57,7 @@ class PageScores:
             query, more = divmod(number, self.keys)
             if more not in found:
                 places = (*self.at, add(row, more))
-                found[more] = [read(self.key, (*places, start), width) for start, width in runs_of(self.key)]
+                found[more] = [read_part(self.key, places, *run, self.parts) for run in self._runs]
             # Sums behind those of the last row are not used.
             (made,) = products(self.queries[min(query, len(self.queries) - 1)], found[more])
             return made
@@ -82,4 +88,4 @@ def scores_of_pages(
     keys, pool = SUMS // (1 << (len(queries) - 1).bit_length()), list(shape_of(paged.key_scales.base))
     if paged.size % keys or pool != [*key.shape[1:3], 1]:
         return None
-    return PageScores(key, with_shape(paged.key_scales.base, pool[:2]), at, queries, starts, keys)
+    return PageScores(key, with_shape(paged.key_scales.base, pool[:2]), at, queries, starts, keys, paged.parts)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, bufferization, memref, tensor, vector
 
+from ...dialects.stepwell.paging import MIDDLE
 from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import element_type_of, shape_of
-from ..builders.access import Point, read_row, vector_type, zero
+from ..builders.access import Point, broadcast, read_row, vector_type, zero
 from ..builders.indices import Index, value_of
+from ..builders.scalars import number
 from ..builders.tensors import copy, dims, empty
 from .appending import bits_of
 from .cumulative import pieces
@@ -34,6 +36,7 @@ class PagedRows:
         size: number of rows of a page.
         key_scales: factors of the keys, [1, key heads, rows, 1]; None if keys are stored as they are.
         value_scales: factors of the values.
+        parts: number of elements in a byte of the pools, 1 or 2; 1 if they hold floats.
     """
 
     pages: ir.Value
@@ -41,6 +44,7 @@ class PagedRows:
     size: int
     key_scales: TensorView | None = None
     value_scales: TensorView | None = None
+    parts: int = 1
 
 
 def clipped(number: ir.Value, count: int) -> ir.Value:
@@ -81,11 +85,12 @@ def lanes_of(width: int) -> Point:
     return Point((), 0, width, width)
 
 
-def runs_of(view: TensorView) -> list[tuple[int, int]]:
-    """Returns the start and the width of the vectors of a row."""
+def runs_of(depth: int, parts: int = 1) -> list[tuple[int, int]]:
+    """Returns the start and the width of the vectors of a row; none of them has elements of two of its equal parts."""
     return [
-        (start + width * place, width)
-        for start, width, count in pieces(view.shape[-1], LANES)
+        (depth // parts * part + start + width * place, width)
+        for part in range(parts)
+        for start, width, count in pieces(depth // parts, LANES)
         for place in range(count)
     ]
 
@@ -96,6 +101,20 @@ def read(view: TensorView, places: Sequence[Index], width: int) -> ir.Value:
     if isinstance(element_type_of(view.base), ir.FloatType):
         return found
     return arith.sitofp(vector_type(width, ir.F32Type.get()), found)
+
+
+def read_part(view: TensorView, places: Sequence[Index], start: int, width: int, parts: int) -> ir.Value:
+    """Reads a vector of a row from element `start` on, of which a byte holds one or two (`PagedAttentionOp`)."""
+    if parts == 1:
+        return read(view, (*places, start), width)
+    part, start = divmod(start, view.shape[-1])
+    found = read_row(view.base, places_in(view, (*places, start)), lanes_of(width))
+    # Wider lanes first: there are no shifts of bytes.
+    lanes = arith.extui(vector_type(width, ir.IntegerType.get_signless(32)), found)
+    by = broadcast(number(4 if part else 15, lanes.type.element_type), width)
+    bits = arith.shrui(lanes, by) if part else arith.andi(lanes, by)
+    floats = arith.sitofp(vector_type(width, ir.F32Type.get()), bits)
+    return arith.subf(floats, broadcast(number(MIDDLE, ir.F32Type.get()), width))
 
 
 def read_one(view: TensorView, places: Sequence[Index]) -> ir.Value:

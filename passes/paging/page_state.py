@@ -15,10 +15,10 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.attention import UNBOUNDED, AttentionOp
 from ...dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ConcatOp, ExpandDimsOp
-from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
+from ...dialects.stepwell.paging import MIDDLE, PagedAttentionOp, StoreRowsOp
 from ...dialects.types import TensorSpec, tensor_type
 from ..graph.patterns.paging import page_of, slots_in
-from ..graph.values import dimension, is_float, numbered
+from ..graph.values import dimension, dtype_of, is_float, numbered
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import (
@@ -34,6 +34,7 @@ from ..ir.functions import (
 from ..ir.locations import dominant
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
+from .int4_rows import in_int4, rotated
 from .int8_rows import in_int8, scales_of
 
 PAGE_TABLE, PAST = "page_table", "past"
@@ -44,8 +45,11 @@ _TEXTS, _HEADS, _TOKENS, _DEPTH = range(4)
 
 _INDEX = np.dtype(np.int64)
 
-CacheForm = Literal["float", "int8"]
-"""Elements of stored keys and values: floats as in the model, or integers with a scale for each row."""
+CacheForm = Literal["float", "int8", "int4"]
+"""Elements of stored keys and values: floats as in the model, or integers with a scale for each row.
+
+Rows of four bits are rotated.
+"""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,10 @@ class PageStatePass(Pass):
     With `cache="int8"`, the pools are int8, and each has a pool of scales f32[heads, rows, 1], which is an input and an
     output too: a new row becomes `round(row / scale)`, where its scale is `max(abs(row)) / 127`.
 
+    With `cache="int4"`, keys, values and queries are multiplied by an orthogonal matrix first, and results by its
+    inverse. A new row becomes `round(row / scale + 7.5)`, where its scale is `max(abs(row)) / 7.5`. Pools are
+    ui8, with two of these numbers in a byte.
+
     Preconditions: shapes are known, as numbers or expressions over sizes.
 
     Attributes:
@@ -102,7 +110,7 @@ class PageStatePass(Pass):
         pages: number of pages in a pool.
         pages_of_text: maximum number of pages of a text.
         starts: the name of an input i64[texts] with the position at which each text begins.
-        cache: the elements of stored rows: "float" for those of the model, or "int8".
+        cache: the elements of stored rows: "float" for those of the model, "int8", or "int4".
     """
 
     name = "stepwell-page-state"
@@ -195,18 +203,35 @@ class PageStatePass(Pass):
             cache.append.result.replace_all_uses_with(made)
             old.erase()
             return []
-        cache.argument.set_type(tensor_type(pool.with_dtype(np.dtype(np.int8))))
         name = value_names(main, "arg_attrs", "input")[cache.argument.arg_number]
+        with old.location, ir.InsertionPoint(old):
+            numbers, scales = self._numbers(rows, depth)
+        stored = TensorSpec((*pool.shape[:2], spec_of(numbers).shape[-1]), dtype_of(numbers))
+        cache.argument.set_type(tensor_type(stored))
         kind = tensor_type(TensorSpec((*pool.shape[:2], 1), np.dtype(np.float32)))
         factors = add_argument(main, f"{name}.scale", kind)
         with old.location, ir.InsertionPoint(old):
-            scales = scales_of(rows)
-            made = StoreRowsOp(cache.argument, in_int8(rows, scales), slots).result
+            made = StoreRowsOp(cache.argument, numbers, slots).result
             stored = StoreRowsOp(factors, scales, slots).result
         cache.append.result.replace_all_uses_with(made)
         old.erase()
         add_result(main, f"{name}.scale", stored)
         return [(made, stored)]
+
+    def _numbers(self, rows: ir.Value, depth: Dim) -> tuple[ir.Value, ir.Value]:
+        """Returns new rows as integers, and their scales.
+
+        Raises:
+            PassError: two numbers of four bits do not fill each byte.
+        """
+        if self.cache == "int8":
+            scales = scales_of(rows)
+            return in_int8(rows, scales), scales
+        if not isinstance(depth, int) or depth % 2:
+            raise PassError(f"keys and values of {depth} elements are no pairs for bytes", ir.Location.current)
+        turned = rotated(rows, depth)
+        scales = scales_of(turned, MIDDLE)
+        return in_int4(turned, scales, depth), scales
 
     def _attend(
         self, attention: AttentionOp, table: ir.Value, starts: ir.Value, scales: Mapping[ir.Value, ir.Value]
@@ -229,10 +254,22 @@ class PageStatePass(Pass):
         options = {"scale": attention.scale, "zero_empty": attention.zero_empty, "cap": attention.cap}
         with old.location, ir.InsertionPoint(old):
             pools = (attention.key, attention.value)
-            operands = (attention.query, *pools, table, starts, attention.mask, *map(scales.get, pools))
+            query = attention.query
+            if self.cache == "int4":
+                query = rotated(query, _depth(query))
+            operands = (query, *pools, table, starts, attention.mask, *map(scales.get, pools))
             made = PagedAttentionOp(*operands, page_size=self.page_size, **options).result
+            if self.cache == "int4":
+                made = rotated(made, _depth(made), back=True)
         attention.result.replace_all_uses_with(made)
         old.erase()
+
+
+def _depth(rows: ir.Value) -> int:
+    """Returns the number of elements of rows, which `_numbers` has checked."""
+    depth = spec_of(rows).shape[-1]
+    assert isinstance(depth, int)
+    return depth
 
 
 def _cache(argument: ir.BlockArgument) -> _Cache | None:

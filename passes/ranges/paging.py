@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
+from ..ir.values import shape_of
 from .checks import require_static_attributes
 from .errors import RangesError
-from .extents import is_dynamic
+from .extents import is_dynamic, whole
 from .layout import agree
 from .reductions import mask_of
 from .rewriter import PADDING, Rewriter, replace
@@ -40,7 +41,7 @@ def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> Re
     query, keys = graph.of(op.query), graph.of(op.mask)[3]
     if any(map(is_dynamic, (query[1], query[3], graph.of(op.pages)[1]))):
         raise RangesError("the number or the depth of heads, or the number of pages of a text, varies")
-    result = [*query[:3], graph.of(op.value)[2]]
+    result = [*query[:3], whole(shape_of(op.result)[3])]  # pools of bytes may hold two elements in each
     if not is_dynamic(keys):
         return [result]
     operands, mask = list(op.operation.operands)[:5], mask_of(graph, op, keys)

@@ -14,6 +14,7 @@ from ....dialects.stepwell.elementwise import (
     AndOp,
     CastOp,
     DivOp,
+    FloorOp,
     LessOp,
     MaskOp,
     MaximumOp,
@@ -24,8 +25,8 @@ from ....dialects.stepwell.elementwise import (
     SelectOp,
     SubOp,
 )
-from ....dialects.stepwell.movement import ExpandDimsOp, GatherOp, ReshapeOp, TransposeOp
-from ....dialects.stepwell.paging import PagedAttentionOp
+from ....dialects.stepwell.movement import ConcatOp, ExpandDimsOp, GatherOp, ReshapeOp, TransposeOp
+from ....dialects.stepwell.paging import MIDDLE, PagedAttentionOp, elements_in_a_byte
 from ...ir.rewriting import Pattern, Replacement, defining_op
 from ..values import constant, dimension, dtype_of, is_float, numbered, scalar_like, static_shapes
 from .attention import AttentionKernels
@@ -36,7 +37,7 @@ class GatherPagedRows(Pattern[PagedAttentionOp]):
     """paged_attention(q, keys, values, pages, starts, mask)
     --> attention(q, transpose(gather(keys, slots)), transpose(gather(values, slots)), mask & positions >= starts)
 
-    Rows of int8 are multiplied by their scales after they are gathered.
+    Rows of bytes are multiplied by their scales after they are gathered.
 
     Applies to many queries, each of which reads all rows, so that a copy of these costs little; and if no kernel of the
     target reads pages in place.
@@ -110,8 +111,18 @@ def _gathered(pool: ir.Value, scales: ir.Value | None, slots: ir.Value, dtype: n
     rows = _in_slots(pool, slots)
     if scales is None:
         return rows
-    wide = MulOp(CastOp(rows, dtype=np.dtype(np.float32)), _in_slots(scales, slots)).result
+    elements = CastOp(rows, dtype=np.dtype(np.float32)).result
+    if elements_in_a_byte(dtype_of(rows)) == 2:
+        elements = _unpacked(elements)
+    wide = MulOp(elements, _in_slots(scales, slots)).result
     return wide if dtype == np.float32 else CastOp(wide, dtype=dtype).result
+
+
+def _unpacked(both: ir.Value) -> ir.Value:
+    """Returns the elements of bytes, given as floats, that hold two numbers of four bits."""
+    high = FloorOp(MulOp(both, scalar_like(1 / 16, both))).result
+    low = SubOp(both, MulOp(high, scalar_like(16, high))).result
+    return SubOp(ConcatOp(low, high, axis=-1), scalar_like(MIDDLE, both)).result
 
 
 def _in_slots(pool: ir.Value, slots: ir.Value) -> ir.Value:

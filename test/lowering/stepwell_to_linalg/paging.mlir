@@ -107,3 +107,19 @@ func.func private @attend_in_turn(%q: tensor<2x4x1x256xf32>, %k: tensor<2x16x256
   %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x256xf32>, tensor<2x16x256xf32>, tensor<2x16x256xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>) -> tensor<2x4x1x256xf32>
   return %0 : tensor<2x4x1x256xf32>
 }
+
+// -----
+
+// A vector of bytes holds the elements of both halves of a row.
+// CHECK-LABEL: func.func private @attend_pairs(
+// CHECK:         %[[FIRST:.+]] = arith.extui %{{.+}} : vector<8xi8> to vector<8xi32>
+// CHECK:         %[[LOW:.+]] = arith.andi %[[FIRST]]
+// CHECK:         %[[FLOATS:.+]] = arith.sitofp %[[LOW]]
+// CHECK:         arith.subf %[[FLOATS]], %{{.+}} : vector<8xf32>
+// CHECK:         %[[SECOND:.+]] = arith.extui %{{.+}} : vector<8xi8> to vector<8xi32>
+// CHECK:         %[[HIGH:.+]] = arith.shrui %[[SECOND]]
+// CHECK:         arith.sitofp %[[HIGH]]
+func.func private @attend_pairs(%q: tensor<2x4x1x16xf32>, %k: tensor<2x16x8xui8>, %v: tensor<2x16x8xui8>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x1x10xi1>, %ks: tensor<2x16x1xf32>, %vs: tensor<2x16x1xf32>) -> tensor<2x4x1x16xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "attention", flops = 0 : i64}} {
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x16xf32>, tensor<2x16x8xui8>, tensor<2x16x8xui8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x4x1x16xf32>
+  return %0 : tensor<2x4x1x16xf32>
+}

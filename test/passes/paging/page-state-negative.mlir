@@ -15,7 +15,9 @@
 
 // RUN: not stepwell-opt %t/mask.mlir --stepwell-page-state="cache=int3" 2>&1 | FileCheck %s --check-prefix=CACHE
 
-// CACHE: option 'cache' of pass 'stepwell-page-state' must be float or int8, but is 'int3'
+// RUN: not stepwell-opt %t/odd.mlir --stepwell-page-state="cache=int4" 2>&1 | FileCheck %s --check-prefix=ODD
+
+// CACHE: option 'cache' of pass 'stepwell-page-state' must be float or int8 or int4, but is 'int3'
 // PAGES: the size of a page and the numbers of pages must be at least 1
 
 // The appended keys are not returned, so no later call could read them.
@@ -117,4 +119,12 @@ func.func @main(%k: tensor<1x2x4x8xf32>, %new: tensor<1x2x1x8xf32>, %past: tenso
 func.func @main(%q: tensor<1x2x1x8xf32>, %new: tensor<1x2x1x8xf32>, %past: tensor<1x2x3x8xf32>) -> (tensor<1x2x4x8xf32>) {
   %0 = "stepwell.concat"(%past, %new) {axis = 2 : i64} : (tensor<1x2x3x8xf32>, tensor<1x2x1x8xf32>) -> tensor<1x2x4x8xf32>
   return %0 : tensor<1x2x4x8xf32>
+}
+
+// ODD: keys and values of 7 elements are no pairs for bytes
+//--- odd.mlir
+func.func @main(%q: tensor<1x2x1x7xf32>, %new: tensor<1x2x1x7xf32>, %past: tensor<1x2x3x7xf32>, %mask: tensor<1x1x1x4xi1>) -> (tensor<1x2x1x7xf32>, tensor<1x2x4x7xf32>) {
+  %0 = "stepwell.concat"(%past, %new) {axis = 2 : i64} : (tensor<1x2x3x7xf32>, tensor<1x2x1x7xf32>) -> tensor<1x2x4x7xf32>
+  %1 = "stepwell.attention"(%q, %0, %0, %mask) {scale = 1.0 : f64} : (tensor<1x2x1x7xf32>, tensor<1x2x4x7xf32>, tensor<1x2x4x7xf32>, tensor<1x1x1x4xi1>) -> tensor<1x2x1x7xf32>
+  return %1, %0 : tensor<1x2x1x7xf32>, tensor<1x2x4x7xf32>
 }

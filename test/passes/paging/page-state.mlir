@@ -1,6 +1,7 @@
 // RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3" | FileCheck %s
 // RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3 starts=none" | FileCheck %s --check-prefix=ZERO
 // RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3 cache=int8" | FileCheck %s --check-prefix=BYTES
+// RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3 cache=int4" | FileCheck %s --check-prefix=HALVES
 
 // Keys and values become pools of 32 rows; their new rows are stored in slots that the table of pages gives.
 // CHECK:      func.func @main(%[[Q:[a-z0-9]+]]: tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>
@@ -40,6 +41,23 @@
 // BYTES:      %[[STORED:.+]] = "stepwell.store_rows"(%[[BY]], %[[SCALES]], %[[SLOTS]])
 // BYTES:      "stepwell.paged_attention"(%{{.+}}, %[[KEYS]], %[[VALUES:[^,]+]], %{{.+}}, %{{.+}}, %{{.+}}, %[[STORED]], %[[OTHER:[^,)]+]])
 // BYTES:      return %{{.+}}, %[[KEYS]], %[[VALUES]], %[[STORED]], %[[OTHER]]
+
+// Rows of four bits are rotated, as queries are; the result is rotated back. Two elements are in a byte.
+// HALVES:      func.func @main(%[[Q:[a-z0-9]+]]: {{.*}} %[[KEY:[a-z0-9]+]]: tensor<2x32x4xui8> {stepwell.dims = [2, 32, 4], stepwell.name = "past.key"}
+// HALVES-SAME: tensor<2x32x1xf32> {stepwell.dims = [2, 32, 1], stepwell.name = "past.key.scale"}
+// HALVES:      %[[ROWS:.+]] = "stepwell.matmul"(%{{.+}}, %{{.+}}) {{.*}} -> tensor<?x2x1x8xf32
+// HALVES:      "stepwell.abs"(%[[ROWS]])
+// HALVES:      %[[QUOTIENT:.+]] = "stepwell.div"(%[[ROWS]], %{{.+}})
+// HALVES:      %[[MIDDLE:.+]] = "stepwell.add"(%[[QUOTIENT]]
+// HALVES:      %[[NUMBERS:.+]] = "stepwell.floor"(%[[MIDDLE]])
+// HALVES-DAG:  %[[LOW:.+]] = "stepwell.slice"(%[[NUMBERS]]) {{.*}}stops = ["batch", 2, 1, 4]
+// HALVES-DAG:  %[[HIGH:.+]] = "stepwell.slice"(%[[NUMBERS]]) {{.*}}stops = ["batch", 2, 1, 8]
+// HALVES:      %[[PAIRS:.+]] = "stepwell.cast"(%{{.+}}) {dtype = ui8}
+// HALVES:      %[[KEYS:.+]] = "stepwell.store_rows"(%[[KEY]], %[[PAIRS]], %{{.+}})
+// HALVES:      %[[QUERY:.+]] = "stepwell.matmul"(%[[Q]], %{{.+}})
+// HALVES:      %[[MADE:.+]] = "stepwell.paged_attention"(%[[QUERY]], %[[KEYS]],
+// HALVES:      %[[BACK:.+]] = "stepwell.matmul"(%[[MADE]], %{{.+}})
+// HALVES:      return %[[BACK]], %[[KEYS]]
 module attributes {stepwell.ranges = {batch = [2, 4, 1], past = [0, 7, 1]}} {
   func.func @main(
       %q: tensor<?x4x1x8xf32, ["batch", 4, 1, 8]> {stepwell.name = "q"},

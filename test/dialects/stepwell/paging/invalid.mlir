@@ -9,7 +9,7 @@ func.func @paging(%pool: tensor<2x16x8xf32>, %bytes: tensor<2x16x8xi8>, %by: ten
   // expected-error @+1 {{'stepwell.paged_attention' op operands 'key_scales' and 'value_scales' must be given together}}
   %2 = "stepwell.paged_attention"(%q, %bytes, %bytes, %pages, %starts, %mask, %by) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, page_size = 4 : i64, scale = 1.0 : f64}
     : (tensor<3x4x1x8xf32>, tensor<2x16x8xi8>, tensor<2x16x8xi8>, tensor<3x4xi64>, tensor<3xi64>, tensor<3x1x1x16xi1>, tensor<2x16x1xf32>) -> tensor<3x4x1x8xf32>
-  // expected-error @+1 {{'stepwell.paged_attention' op operand 'value' must be i8, as its rows have scales, but is 2x16x8xf32}}
+  // expected-error @+1 {{'stepwell.paged_attention' op operand 'value' must be i8 or ui8, as its rows have scales, but is 2x16x8xf32}}
   %3 = "stepwell.paged_attention"(%q, %bytes, %pool, %pages, %starts, %mask, %by, %by) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64}
     : (tensor<3x4x1x8xf32>, tensor<2x16x8xi8>, tensor<2x16x8xf32>, tensor<3x4xi64>, tensor<3xi64>, tensor<3x1x1x16xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<3x4x1x8xf32>
   // expected-error @+1 {{'stepwell.paged_attention' op operand 'key_scales' must be f32, but is 2x16x1xf16}}

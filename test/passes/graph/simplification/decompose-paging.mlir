@@ -50,3 +50,20 @@ func.func @bytes(%q: tensor<2x4x8x8xf32>, %k: tensor<2x16x8xi8>, %v: tensor<2x16
   %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x8x8xf32>, tensor<2x16x8xi8>, tensor<2x16x8xi8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x8x12xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x4x8x8xf32>
   return %0 : tensor<2x4x8x8xf32>
 }
+
+// A byte of ui8 holds two elements, the lower one of which is in the first half of a row.
+// CHECK-LABEL: func.func @pairs(
+// CHECK-SAME:    %[[K:[a-z0-9]+]]: tensor<2x16x4xui8>
+// CHECK:         %[[ROWS:.+]] = "stepwell.gather"(%[[K]], %{{.+}}) {axis = 1 : i64
+// CHECK:         %[[KEYS:.+]] = "stepwell.transpose"(%[[ROWS]])
+// CHECK:         %[[BOTH:.+]] = "stepwell.cast"(%[[KEYS]]) {dtype = f32} : (tensor<2x2x12x4xui8>)
+// CHECK:         %[[HIGH:.+]] = "stepwell.floor"
+// CHECK:         %[[UPPER:.+]] = "stepwell.mul"(%[[HIGH]]
+// CHECK:         %[[LOW:.+]] = "stepwell.sub"(%[[BOTH]], %[[UPPER]])
+// CHECK:         %[[WHOLE:.+]] = "stepwell.concat"(%[[LOW]], %[[HIGH]]) {axis = -1 : i64}
+// CHECK:         %[[WIDE:.+]] = "stepwell.sub"(%[[WHOLE]]
+// CHECK:         "stepwell.mul"(%[[WIDE]], %{{.+}}) : (tensor<2x2x12x8xf32>, tensor<2x2x12x1xf32>) -> tensor<2x2x12x8xf32>
+func.func @pairs(%q: tensor<2x4x8x8xf32>, %k: tensor<2x16x4xui8>, %v: tensor<2x16x4xui8>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x8x12xi1>, %ks: tensor<2x16x1xf32>, %vs: tensor<2x16x1xf32>) -> tensor<2x4x8x8xf32> {
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x8x8xf32>, tensor<2x16x4xui8>, tensor<2x16x4xui8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x8x12xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x4x8x8xf32>
+  return %0 : tensor<2x4x8x8xf32>
+}
