@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..lm.divergence import measure_divergence
 from ..runtime.devices.peaks import Peaks
@@ -35,6 +36,7 @@ from . import (
     report,
     searchers,
     training,
+    training_curves,
     turns,
 )
 from .figure_output import check_cores, output_file, print_figures, print_tables, write_figures
@@ -127,6 +129,15 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=arguments.positive, default=10, help="turns per system (default: %(default)s)")
     made.add_argument(
         "--peers", default=training.PEERS[0], help=f"of {', '.join(training.PEERS)}, by commas (default: %(default)s)"
+    )
+    made.add_argument(
+        "--curves",
+        type=arguments.positive,
+        metavar="STEPS",
+        help="instead of times, compare the losses of this many steps: with eager PyTorch, a second run, two threads",
+    )
+    made.add_argument(
+        "--rows", type=arguments.positive, default=4, help="with --curves: examples in a batch (default: %(default)s)"
     )
     made = _command(commands, "divergence", _divergence, "the distance of a language model from its original")
     made.add_argument("model", type=Path, metavar="MODEL", help="a .gguf file, or a Hugging Face folder")
@@ -361,11 +372,18 @@ def _language(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    peers = [name for name in options.peers.split(",") if name]
-    found = list(training.measure(options.models, peers, options.threads, options.rounds))
     machine = describe()
-    record = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
-    print_figures(options, json.dumps(record, indent=1), [report.training_table(found)], str(machine))
+    record: dict[str, Any] = {"schema": 1, "machine": asdict(machine)}
+    if options.curves is not None:
+        losses = list(training_curves.curves(options.models, options.curves, options.rows))
+        record["rows"] = list(map(asdict, losses))
+        tables = [report.curve_table(losses)]
+    else:
+        peers = [name for name in options.peers.split(",") if name]
+        found = list(training.measure(options.models, peers, options.threads, options.rounds))
+        record |= {"threads": options.threads, "rows": list(map(asdict, found))}
+        tables = [report.training_table(found), report.training_means(found)]
+    print_figures(options, json.dumps(record, indent=1), tables, str(machine))
     return 0
 
 

@@ -15,6 +15,7 @@ from .new_sizes import NewSizes
 from .ranges import Ranges
 from .record import CaseRows, Results, Row, geometric_mean
 from .training import HERE, TrainingFigure
+from .training_curves import CurveFigure
 
 _NONE = "-"
 _NAMED = 4
@@ -140,6 +141,42 @@ def training_table(made: Sequence[TrainingFigure]) -> Table:
     ]
     headers = ("model and batch", "system", "first step", "step", "loss after 4", "of Stepwell's time")
     return Table("training steps", headers, rows, ("model and batch", "system"))
+
+
+def training_means(made: Sequence[TrainingFigure]) -> Table:
+    """Returns the table of how often the time of an implementation of Stepwell fits into that of another system."""
+    steps: dict[str, dict[str, TrainingFigure]] = {}
+    for item in made:
+        steps.setdefault(item.system, {})[item.model] = item
+    own = [system for system in steps if HERE in system]
+    rows = []
+    for system in own:
+        for peer in (name for name in steps if name not in own):
+            ratios = [steps[peer][model].step / item.step for model, item in steps[system].items()]
+            first = [steps[peer][model].first / item.first for model, item in steps[system].items()]
+            means = (f"{statistics.geometric_mean(found):.2f}" for found in (ratios, first))
+            rows.append((system, peer, *means, f"{min(ratios):.2f}"))
+    headers = ("system", "peer", "step of the peer / own", "first step of the peer / own", "least")
+    return Table("geometric means", headers, rows, ("system", "peer"))
+
+
+def curve_table(made: Sequence[CurveFigure]) -> Table:
+    """Returns the table of losses over many steps."""
+    rows = [
+        (
+            item.model,
+            str(item.steps),
+            f"{item.first:.4f}",
+            f"{item.last:.4f}",
+            f"{item.deviation:.1e}",
+            f"{item.rounding:.1e}",
+            "yes" if item.is_repeatable else "no",
+            "yes" if item.is_same_on_threads else "no",
+        )
+        for item in made
+    ]
+    headers = ("model", "steps", "first loss", "last", "from eager", "eager from f64", "repeatable", "same on threads")
+    return Table("losses", headers, rows, ("model", "repeatable", "same on threads"))
 
 
 def divergence_table(model: str, reference: str, found: Divergence) -> Table:

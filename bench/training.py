@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,8 @@ HERE = "stepwell"
 _BACKENDS = {"torch eager": None, "torch inductor": "inductor", "torch stepwell": HERE}
 """The backends of torch.compile by system."""
 PEERS = tuple(_BACKENDS)
-_RATE = 1e-3
+RATE = 1e-3
+"""The learning rate: the default of AdamW."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class TrainingFigure:
     Attributes:
         model: name of the model, with its batch.
         system: name of the system.
-        first: seconds of the first step, compiles included.
+        first: seconds of the first step, compiles included; no system reads or writes a cache of compiled code.
         step: median seconds of a step.
         loss: loss after the warm-up, which shows whether systems compute the same.
     """
@@ -59,10 +61,8 @@ def measure(names: Sequence[str], peers: Sequence[str], threads: int, rounds: in
         OptionError: there is no such model or system.
         MissingPackageError: PyTorch is not installed.
     """
-    for known, wanted, kind in ((MODELS, names, "model"), (PEERS, peers, "system")):
-        unknown = [name for name in wanted if name not in known]
-        if unknown:
-            raise OptionError(f"there is no {kind} '{unknown[0]}'; there are {', '.join(known)}")
+    check_names(MODELS, names, "model")
+    check_names(PEERS, peers, "system")
     require_package("torch", "the benchmark of training", "torch")
     import torch
 
@@ -75,6 +75,17 @@ def measure(names: Sequence[str], peers: Sequence[str], threads: int, rounds: in
         torch.set_num_threads(before)
 
 
+def check_names(known: Sequence[str], wanted: Sequence[str], kind: str) -> None:
+    """Checks names of models or systems.
+
+    Raises:
+        OptionError: there is none of a name.
+    """
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise OptionError(f"there is no {kind} '{unknown[0]}'; there are {', '.join(known)}")
+
+
 def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> list[TrainingFigure]:
     import torch
 
@@ -85,11 +96,14 @@ def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> lis
     model = training_models.MODELS[name]
     module = model.make().train()
     x, labels = model.batch()
-    here = trainer(module, (x,), loss="cross_entropy", optimizer=AdamW(_RATE), threads=threads)
+    options = {"cache": False}
+    here = trainer(module, (x,), loss="cross_entropy", optimizer=AdamW(RATE), threads=threads, options=options)
     steps: dict[str, Callable[[], float]] = {HERE: lambda: here.step(x, labels)}
     for peer in peers:
-        steps[peer] = _torch_step(copy.deepcopy(module), x, labels, _BACKENDS[peer])
-    first = {system: _timed(step)[0] for system, step in steps.items()}
+        step = torch_step(copy.deepcopy(module), _BACKENDS[peer])
+        steps[peer] = functools.partial(step, x, labels)
+    with torch._inductor.config.patch(force_disable_caches=True):
+        first = {system: _timed(step)[0] for system, step in steps.items()}
     losses = {system: [step() for _ in range(3)][-1] for system, step in steps.items()}
     times: dict[str, list[float]] = {system: [] for system in steps}
     for _ in range(rounds):
@@ -102,13 +116,20 @@ def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> lis
     ]
 
 
-def _torch_step(module: Any, x: Any, labels: Any, backend: str | None) -> Callable[[], float]:
+def torch_step(module: Any, backend: str | None) -> Callable[[Any, Any], float]:
+    """Returns a function that takes a step of AdamW in PyTorch, and returns the loss before it.
+
+    Args:
+        module: the module.
+        backend: the backend of torch.compile; None for eager PyTorch.
+    """
     import torch
 
-    optimizer = torch.optim.AdamW(module.parameters(), _RATE)
-    forward = torch.compile(module, backend=backend) if backend else module
+    optimizer = torch.optim.AdamW(module.parameters(), RATE)
+    options = {"cache": False} if backend == HERE else None
+    forward = torch.compile(module, backend=backend, options=options) if backend else module
 
-    def step() -> float:
+    def step(x: Any, labels: Any) -> float:
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(forward(x), labels)
         loss.backward()

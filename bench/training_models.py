@@ -31,10 +31,13 @@ class TrainingModel:
     labels: tuple[int, ...]
     is_text: bool = False
 
-    def batch(self) -> tuple[Any, Any]:
-        """Returns a random batch and random labels."""
-        x = torch.randint(_WORDS, self.shape) if self.is_text else torch.randn(self.shape)
-        return x, torch.randint(CLASSES, self.labels)
+    def batch(self, rows: int | None = None) -> tuple[Any, Any]:
+        """Returns a random batch and random labels, with a number of examples if one is given."""
+        shape, labels = self.shape, self.labels
+        if rows is not None:
+            shape, labels = (rows, *shape[1:]), (rows, *labels[1:])
+        x = torch.randint(_WORDS, shape) if self.is_text else torch.randn(shape)
+        return x, torch.randint(CLASSES, labels)
 
 
 def mlp() -> nn.Module:

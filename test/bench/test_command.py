@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import stepwell
-from stepwell.bench import command, measure, range_cases, ranges, training
+from stepwell.bench import command, measure, range_cases, ranges, training, training_curves
 from stepwell.bench.models import BenchModel
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.range_cases import RangeCase
@@ -264,5 +264,16 @@ def test_training_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert set(rows) == {"stepwell", "torch eager"}
     assert rows["stepwell"]["loss"] == pytest.approx(rows["torch eager"]["loss"], rel=1e-4)
     assert all(row["model"] == "line 4x3" and 0 < row["step"] < 10 for row in rows.values())
+    assert command.main(["train", "--rounds=1"]) == 0
+    text = capsys.readouterr().out
+    assert "geometric means" in text and "step of the peer / own" in text
+    monkeypatch.setattr(training_curves, "MODELS", ("line",))
+    assert command.main(["train", "--curves=12", "--rows=5", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["model"], row["steps"]) == ("line 5x3", 12)
+    assert 0 < row["last"] != row["first"] and row["deviation"] < 1e-4 and row["rounding"] < 1e-4
+    assert row["is_repeatable"] and row["is_same_on_threads"]
+    assert command.main(["train", "--curves=2"]) == 0
+    assert "same on threads" in capsys.readouterr().out
     assert command.main(["train", "circle"]) == 1
     assert "there is no model 'circle'; there are line" in capsys.readouterr().err
