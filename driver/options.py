@@ -102,6 +102,9 @@ class Options:
             products of bfloat16 (AVX-512 BF16, AMX) are faster, in "bf16" (docs/numerics.md).
         low_rank: largest error, relative to its root mean square, of a float32 weight that is replaced by two smaller
             factors, where that saves work; 0 for exact weights (docs/numerics.md).
+        batch_invariant: whether a row of a product with weights of few bits is rounded in the same way, however many
+            rows are multiplied together. If not, many rows are multiplied as bf16 where that is faster: more exact than
+            the bytes to which few rows are rounded (docs/numerics.md).
         fallback: handling of nodes that cannot be compiled, which run on the host, between compiled subgraphs of the
             model (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be
             "quiet". With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning,
@@ -156,6 +159,11 @@ class Options:
             metavar="E",
             parse=float,
         ),
+        in_key=True,
+    )
+    batch_invariant: bool = _option(
+        False,
+        CommandLineOption("--batch-invariant", "round rows of products with few bits alike, however many there are"),
         in_key=True,
     )
     fallback: str = _option(
@@ -249,7 +257,7 @@ def check_options(options: Any) -> None:
     _check_choice("precision", options.precision, PRECISIONS)
     if not isinstance(options.low_rank, int | float) or not 0.0 <= options.low_rank < 1.0:
         raise OptionError(f"low_rank is {_short(options.low_rank)}, and must be 0 or more, and less than 1")
-    for name in ("ranges", "adapt", "winograd", "guarded"):
+    for name in ("ranges", "adapt", "winograd", "batch_invariant", "guarded"):
         value = getattr(options, name)
         if not isinstance(value, bool | np.bool_):
             raise OptionError(f"{name} is {_short(value)}, and must be True or False")

@@ -81,6 +81,7 @@ class Setup:
         options = self.options
         chosen = {"without": self.without, "added": options.passes, "instrumentation": options.instrumentation}
         chosen |= {"tuning": options.tuning, "low_rank": options.low_rank}
+        chosen |= {"batch_invariant": options.batch_invariant}
         return state_for(self.target, **chosen, **fields)
 
     def changed(self, **options: Any) -> Setup:

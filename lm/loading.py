@@ -104,7 +104,8 @@ def load(
     together = None
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
-        together = compile_model(source, threads=threads, options=Options(dims=sizes))
+        # A step rounds a token's rows as the step of its text alone does.
+        together = compile_model(source, threads=threads, options=Options(dims=sizes, batch_invariant=True))
     decoders = executable, tokenizer, context, pages, together, sequences, checking
     return LanguageModel(*decoders, proposal_sources, batch_invariant)
 

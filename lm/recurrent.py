@@ -154,7 +154,7 @@ def load_recurrent(
     together = None
     if sequences > 1 and not is_batch_invariant:
         sizes = {"batch": (2, sequences), "length": 1}
-        together = compile_model(stored.source, threads=threads, options=Options(dims=sizes))
+        together = compile_model(stored.source, threads=threads, options=Options(dims=sizes, batch_invariant=True))
     infos = [info for info in stored.source.interface()[0] if info.name.startswith(STATE)]
     bytes_of_text = sum(info.dtype.itemsize * math.prod(map(int, info.shape[1:])) for info in infos)
     pages = max(_LEAST_STATES * sequences, memory // bytes_of_text)

@@ -7,10 +7,11 @@ the block to the sums over all blocks. The counts below are those of vector inst
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .machine import Machine
-from .matrix_units import LEAST_GRAINS, ROWS, has_matrix_unit
+from .matrix_units import BRAIN_BYTES, LEAST_GRAINS, LINE_BYTES, ROWS, has_matrix_unit
 
 _GRAIN = 4
 """Numbers in a lane of products of bytes."""
@@ -35,6 +36,14 @@ _LEAST_TILE_ROWS = 12
 
 _STORED = 3
 """Cycles per row of a tile of sums, which is stored and then loaded by vector code (measured there)."""
+
+_CONVERTED = 8
+"""Instructions per register of numbers that become bf16: shift, mask, conversion, scaling, two of rounding, half of an
+interleaving, and the store and load of the panel."""
+
+_PRODUCT_SHARE = 0.35
+"""Part of a matrix unit's peak that products of bf16 with converted panels reach: measured on Sapphire Rapids with 512
+rows and 1,024 x 1,024 numbers, while other processes used the core."""
 
 _BYTE_PRODUCTS = 3
 """Registers for a mask, a broadcast and a product of bytes; a multiply-add needs only the broadcast."""
@@ -131,6 +140,28 @@ def _tile_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> 
     products = vectors * rows * -(-steps // ROWS)
     busy = instructions / machine.vector_units, stores / machine.stores, loads / machine.loads, products
     return max(busy) + _NOT_HIDDEN * sum(busy)
+
+
+def converts_blocks(machine: Machine, work: BlockWork, rows: Sequence[int]) -> bool:
+    """Returns whether panels are converted to bf16 for a matrix unit, instead of rows being rounded to bytes.
+
+    Args:
+        machine: the machine.
+        work: the block, of rows that may be rounded.
+        rows: numbers of rows at some representative sizes. A program that also takes a single row is not slowed down
+            for others: it may be one of generation, whose rows come one by one.
+    """
+    if not (has_matrix_unit(machine) and work.is_bytes) or min(rows, default=0) <= 1:
+        return False
+    vectors = choose_block_panel(machine, ROWS * _VECTORS[-1], work) // machine.lanes(4)
+    converted = sum(converted_cycles(machine, work, count) for count in rows)
+    return converted < sum(_column_cycles(machine, work, count, vectors) for count in rows)
+
+
+def converted_cycles(machine: Machine, work: BlockWork, rows: int) -> float:
+    """Returns the cycles per register of columns in which a block is converted, and multiplied with rows of bf16."""
+    products = -(-rows // ROWS) * ROWS * max(1, work.size * BRAIN_BYTES // LINE_BYTES)
+    return work.size * _CONVERTED / machine.vector_units + products / _PRODUCT_SHARE
 
 
 def _byte_products(machine: Machine, work: BlockWork) -> tuple[float, float]:

@@ -18,6 +18,9 @@ ROWS, LINE_BYTES = 16, 64
 GRAIN_BYTES = 4
 """Bytes of neighbours along the reduction that one lane multiplies: four numbers of 8 bits, or two of 16."""
 
+BRAIN_BYTES = 2
+"""Size of a bfloat16, of which a lane multiplies two."""
+
 REGISTERS = 8
 """Number of tile registers."""
 

@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     explain = made["explain"]
     explain.add_argument("model")
     model_options.add_model_options(explain)
-    model_options.add_fields(explain, "precision", "low_rank", "checked")
+    model_options.add_fields(explain, "precision", "low_rank", "batch_invariant", "checked")
     return parser
 
 

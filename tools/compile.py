@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep-model", action="store_true", help="also store the model, to compile for further shapes")
     parser.add_argument("--cubins", action="store_true", help="for GPUs, also store machine code; needs ptxas")
-    model_options.add_fields(parser, "precision", "low_rank", "checked", "fallback", "tuning")
+    model_options.add_fields(parser, "precision", "low_rank", "batch_invariant", "checked", "fallback", "tuning")
     parser.add_argument(
         "--check", action="store_true", help="only list the nodes without native code; exit code 1 if there are any"
     )

@@ -74,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument("--original", metavar="MODEL", help="the model with the same tokens that it was made from")
     model_options.add_model_options(parser)
     text = "; the outputs are compared with those of float32"
-    model_options.add_fields(parser, "fallback", "precision", "low_rank", "checked", "tuning", precision=text)
+    model_options.add_fields(
+        parser, "fallback", "precision", "low_rank", "batch_invariant", "checked", "tuning", precision=text
+    )
     model_options.add_output_options(parser)
     return parser
 

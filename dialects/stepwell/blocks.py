@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -27,6 +28,9 @@ GRAIN = 4
 
 LARGEST = 127
 """Magnitude to which the largest element of a block of rounded rows is scaled."""
+
+
+_BRAIN = np.dtype(ml_dtypes.bfloat16)
 
 
 def numbers_of(data: np.ndarray, bits: int) -> np.ndarray:
@@ -134,6 +138,8 @@ class PackedBlockMatmulOp(Op):
     A byte of the weight holds numbers 4 elements apart, so that a 32-bit lane of a column gives 4 neighbours at a time:
     the 32 / bits elements from `k` on are in 4 bytes, in which element `k + 4 * h + c` is bits `h * bits` of byte `c`.
 
+    Rows of bf16 are multiplied by `(numbers - zeros) * scales` rounded to bf16, and need no sums.
+
     ```mlir
     %1 = "stepwell.packed_block_matmul"(%x, %sums, %w, %s)
       {columns = 96 : i64, panel = 32 : i64, bits = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>}
@@ -144,8 +150,8 @@ class PackedBlockMatmulOp(Op):
     OPERATION_NAME = "stepwell.packed_block_matmul"
     KERNEL = KernelTraits("contraction")
     ROUNDING = Rounding.SUM
-    input = operand("[.., K], f32 or i8")
-    sums = operand("[.., blocks], f32: the sum of each block of the input, times its factor")
+    input = operand("[.., K], f32, i8 or bf16")
+    sums = optional_operand("[.., blocks], f32: the sum of each block of the input, times its factor; none of bf16")
     weight = operand("[K * columns * bits / 8], packed")
     scales = operand("[blocks * columns], packed")
     zeros = optional_operand("[blocks * columns], packed; 2^(bits - 1) if absent")
@@ -158,7 +164,7 @@ class PackedBlockMatmulOp(Op):
     @staticmethod
     def infer(
         input: TensorSpec,
-        sums: TensorSpec,
+        sums: TensorSpec | None,
         weight: TensorSpec,
         scales: TensorSpec,
         zeros: TensorSpec | None,
@@ -171,9 +177,15 @@ class PackedBlockMatmulOp(Op):
         """f32 [.., columns]."""
         _require_width(bits)
         require_dtype(np.uint8, weight=weight)
-        depth, blocks = input.shape[-1], sums.shape[-1]
-        if sums.shape[:-1] != input.shape[:-1] or (factors is not None and factors.shape != sums.shape):
-            raise OpError(f"the operands of rows do not match: {input}, {sums}, {factors}")
+        depth = input.shape[-1]
+        if (sums is None) != (input.dtype == _BRAIN):
+            raise OpError(f"operand 'sums' belongs to rows of f32 or i8, and not of bf16, but the input is {input}")
+        if sums is None:
+            blocks = scales.shape[0] // columns if scales.rank == 1 and isinstance(scales.shape[0], int) else 0
+        else:
+            blocks = sums.shape[-1]
+            if sums.shape[:-1] != input.shape[:-1] or (factors is not None and factors.shape != sums.shape):
+                raise OpError(f"the operands of rows do not match: {input}, {sums}, {factors}")
         _check_count("weight", weight, ceil_div(depth * bits, 8) * columns)
         for name, spec in (("scales", scales), ("zeros", zeros)):
             if spec is not None:
@@ -183,7 +195,7 @@ class PackedBlockMatmulOp(Op):
     @staticmethod
     def reference(
         input: np.ndarray,
-        sums: np.ndarray,
+        sums: np.ndarray | None,
         weight: np.ndarray,
         scales: np.ndarray,
         zeros: np.ndarray | None,
@@ -194,12 +206,16 @@ class PackedBlockMatmulOp(Op):
         bits: int,
     ) -> np.ndarray:
         """Unpacks the operands, and sums up in float64."""
-        blocks = sums.shape[-1]
+        blocks = scales.size // columns
         data = unpack(weight, 1, columns, panel)[0].reshape(columns, -1, GRAIN)
         parts = [(data >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
         numbers = np.stack(parts, axis=2).reshape(columns, blocks, -1).astype(np.float64)
         scale = unpack_blocks(scales, columns, panel).astype(np.float64)
         start = 1 << (bits - 1) if zeros is None else unpack_blocks(zeros, columns, panel).astype(np.float64)
+        if sums is None:
+            matrix = ((numbers - np.reshape(start, (*np.shape(start), 1))) * scale[..., None]).astype(np.float32)
+            rounded = matrix.astype(_BRAIN).astype(np.float64).reshape(columns, -1)
+            return (input.astype(np.float64) @ rounded.T).astype(np.float32)
         rows = input.astype(np.float64).reshape(*sums.shape, -1)
         factor = 1.0 if factors is None else factors.astype(np.float64)[..., None, :]
         products = np.einsum("...bk,nbk->...nb", rows, numbers) * factor

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir import ir
+from mlir.dialects import linalg
 
 from ...dialects import discardable
 from ...machines.caches import stream_bytes
@@ -18,6 +19,7 @@ from ...passes.ir.named_ops import ops_named
 from ...passes.ir.rewriting import find_ops, walk
 from ..streams import has_bytes
 from .clamp_tiles import clamp_tiles
+from .convert_blocks import convert_blocks, converts_blocks
 from .loops.emit import vectorize_loops
 from .loops.widths import Widths
 from .register_tiles import RegisterTiler
@@ -117,3 +119,7 @@ def _tile_registers(kernel: ir.Operation, tiler: RegisterTiler, pipelines: Prepa
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):
             replace(tiler).run(op for op in block.operations if not discardable.PACKING.is_on(op.operation))
+    for op in find_ops(kernel, converts_blocks):
+        view = op.opview
+        assert isinstance(view, linalg.GenericOp)
+        convert_blocks(view, tiler.lanes)

@@ -102,6 +102,7 @@ class CompileState:
         sites: receives the places where passes on the graph decide, by name and nodes, for a tuner; None if there is
             none.
         low_rank: largest relative error of weights that factors of lower rank replace; 0 to keep all weights.
+        batch_invariant: whether rows of products with weights of few bits are rounded alike, however many there are.
         recorder: follows every pass if a failed compile is being repeated; None otherwise.
         limit: limits the rewrites of patterns; None for no limit.
         prepared: upstream pipelines of the last context; passes read `pipelines`.
@@ -122,6 +123,7 @@ class CompileState:
     tuning: Tuning | None = None
     sites: dict[tuple[str, tuple[str, ...]], Any] | None = None
     low_rank: float = 0.0
+    batch_invariant: bool = False
     recorder: Recorder | None = None
     limit: RewriteLimit | None = None
     prepared: PreparedPipelines | None = None

@@ -9,6 +9,7 @@ from stepwell.machines.block_tiles import (
     BlockWork,
     block_cycles,
     choose_block_panel,
+    converts_blocks,
     fits_tiles,
     most_block_rows,
     scales_sums,
@@ -52,6 +53,26 @@ def test_many_rows_take_fewer_cycles_in_tiles() -> None:
     for work in (BYTES, BlockWork(4, 128, True)):
         vectors = 2 * block_cycles(TILES, work, 8, 2)
         assert block_cycles(TILES, replace(work, in_tiles=True), 16, 2) < vectors
+
+
+def test_many_rows_are_worth_converting_short_blocks() -> None:
+    assert converts_blocks(TILES, BYTES, [128])
+    assert converts_blocks(TILES, BYTES, [2, 64, 512])
+
+
+@pytest.mark.parametrize(
+    ("machine", "work", "rows"),
+    [
+        (FAMILIES["zen4"], BYTES, [512]),
+        (TILES, FLOATS, [512]),
+        (TILES, BYTES, [16]),
+        (TILES, BYTES, [1, 256, 512]),
+        (TILES, BYTES, []),
+    ],
+    ids=["no unit", "floats", "few rows", "a single row", "no rows"],
+)
+def test_no_conversion(machine: Machine, work: BlockWork, rows: list[int]) -> None:
+    assert not converts_blocks(machine, work, rows)
 
 
 @pytest.mark.parametrize(

@@ -169,9 +169,15 @@ def _is_chosen(extents: Extents, tile: Sequence[int]) -> bool:
 
 
 def _packing_plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
-    """Returns the tile and the block of a kernel that packs panels; a block has all rows, and packs them once."""
+    """Returns the tile and the block of a kernel that packs panels.
+
+    A block has all rows, and packs panels once, unless its rows for a matrix unit would not stay in the cache.
+    """
     _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
     rows = [size if dim in extents.rows else 1 for dim, size in enumerate(extents.outer)]
+    row_bytes = extents.element_bytes * extents.reduction[-1]
+    if extents.grains and row_bytes * math.prod(rows) > (most := caches.cached_bytes(extents.machine)):
+        rows = whole_tiles(extents, tile, cut_rows(extents, tile, rows, -(-row_bytes * math.prod(rows) // most)))
     return tile, [*rows, _part_of_panels(extents, rows, parts)]
 
 

@@ -126,7 +126,7 @@ def _group_script(
         )
         handle = f"%block{number}"
     if extents.packs:
-        return "\n".join(f"    {line}" for line in [*lines, *_packing_script(group, handle, tiles)])
+        return "\n".join(f"    {line}" for line in [*lines, *_packing_script(group, handle, tiles, tile, lane)])
     if lane < extents.lane:  # innermost: the tiles of a panel read the same lines
         tiles, order = [*tiles, lane], [*order, len(order)]
     count = sum(part > 0 for part in tiles)
@@ -142,15 +142,25 @@ def _group_script(
     return "\n".join(f"    {line}" for line in lines)
 
 
-def _packing_script(group: ColumnGroupExtents, handle: str, tiles: Sequence[int]) -> list[str]:
+def _packing_script(
+    group: ColumnGroupExtents, handle: str, tiles: Sequence[int], tile: Sequence[int], lane: int
+) -> list[str]:
     """Returns the script lines that tile a block whose panels are packed: panels, in each of which rows are tiled.
 
     All producers are fused into the loop over panels, but only the sums into the loops over rows.
+
+    Args:
+        group: the column group.
+        handle: handle of the block's root.
+        tiles: sizes of the loops over tiles, 0 for no loop.
+        tile: the register tile.
+        lane: columns of the register tile.
     """
     number, last = group.number, len(tiles) - 1
     lines = [*FOLD_EMPTY, *CLEANUP]
     panels = [0 if dim in group.extents.rows else part for dim, part in enumerate(tiles)]
     rows = [part if dim in group.extents.rows else 0 for dim, part in enumerate(tiles[:last])]
+    rows += [0, lane] if lane < group.extents.lane else []
     if count := sum(part > 0 for part in panels):
         kinds = ", ".join(["!transform.any_op"] * (count + 1))
         lines += [
@@ -178,6 +188,8 @@ def _packing_script(group: ColumnGroupExtents, handle: str, tiles: Sequence[int]
             f"%zero{number}, %innermost{number} = transform.structured.fuse_into_containing_op %zeros{number}"
             f" into %inner{number} : {pair}",
         ]
+        if group.extents.grains:
+            lines += _epilogue_script(group.extents, number, f"%tile{number}", tile)
     return [*lines, *FOLD_EMPTY, *CLEANUP]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -14,14 +17,14 @@ from ....dialects.stepwell.elementwise.arithmetic import AbsOp, AddOp, DivOp, Ma
 from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, RowOp, SliceOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
-from ....machines.block_tiles import BlockWork, choose_block_panel
+from ....machines.block_tiles import BlockWork, choose_block_panel, converts_blocks
 from ....machines.machine import Machine
 from ...ir.rewriting import Pattern, Replacement, defining_op
 from ...ir.values import Shape
 from ..values import dtype_of, is_fixed, scalar_like, static_shape, static_shapes
 from .panels import pack
 
-_F32, _I8 = np.dtype(np.float32), np.dtype(np.int8)
+_F32, _I8, _BRAIN = np.dtype(np.float32), np.dtype(np.int8), np.dtype(ml_dtypes.bfloat16)
 
 # Rows are divided by a magnitude of at least this, so that a block of zeros stays zeros.
 _LEAST = 1e-30
@@ -31,10 +34,20 @@ _LEAST = 1e-30
 class PackBlockMatmul(Pattern[BlockMatmulOp]):
     """block_matmul(x, w, s, z) --> packed_block_matmul(x by block, sums of its blocks, packed w, packed s, packed z)
 
-    Rows of stacked weights are taken from the packed ones.
+    Rows of stacked weights are taken from the packed ones. If there are many rows, and a matrix unit, panels of the
+    weight are converted to bf16 instead, and no row is rounded to bytes:
+
+    block_matmul(x, w, s, z) --> packed_block_matmul(bf16 x, packed w, packed s, packed z)
+
+    Attributes:
+        machine: the machine.
+        is_alike: whether rows are rounded in the same way, however many there are.
+        typical: returns the numbers of rows of a product at representative sizes; None if sizes do not vary.
     """
 
     machine: Machine
+    is_alike: bool = False
+    typical: Callable[[ir.Value], Sequence[int]] | None = None
     root = BlockMatmulOp
 
     def rewrite(self, op: BlockMatmulOp) -> Replacement:
@@ -49,7 +62,17 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
         if stacked is not None:
             panel = math.gcd(panel, columns)  # so that panels do not reach across matrices
         by_block = (*shape[:-1], blocks, block_of(op))
-        values = ReshapeOp(_padded(input, blocks * block_of(op)), shape=by_block).result
+        padded = _padded(input, blocks * block_of(op))
+        if stacked is None:
+            weights = _packed_operands(op.weight, op.scales, op.zeros, op.bits, panel)
+        else:
+            weights = stacked.packed(op.bits, panel)
+        attributes: dict[str, Any] = {"columns": columns, "panel": panel, "bits": op.bits}
+        rows = [math.prod(shape[:-1])] if self.typical is None else self.typical(op.result)
+        if not self.is_alike and converts_blocks(self.machine, work, rows):
+            made = PackedBlockMatmulOp(_cast(padded, _BRAIN), None, *weights, None, **attributes)
+            return _cast(made.result, kept)
+        values = ReshapeOp(padded, shape=by_block).result
         factors = None
         if op.rounds_input:
             most = ReduceMaxOp(AbsOp(values), axes=(len(shape),), keepdims=True).result
@@ -60,11 +83,7 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
         if factors is not None:
             values, sums = CastOp(values, dtype=_I8).result, MulOp(sums, factors).result
         flat = ReshapeOp(values, shape=(*shape[:-1], blocks * block_of(op))).result
-        if stacked is None:
-            weights = _packed_operands(op.weight, op.scales, op.zeros, op.bits, panel)
-        else:
-            weights = stacked.packed(op.bits, panel)
-        made = PackedBlockMatmulOp(flat, sums, *weights, factors, columns=columns, panel=panel, bits=op.bits)
+        made = PackedBlockMatmulOp(flat, sums, *weights, factors, **attributes)
         return _cast(made.result, kept)
 
 

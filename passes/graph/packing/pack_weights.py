@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,9 @@ from ....machines.panels import LEAST_SHARED_ROWS, choose_panel
 from ...infra.base import Pass, register
 from ...infra.machine_option import machine_of
 from ...infra.state import CompileState
+from ...ir.functions import main_function
 from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
+from ...kernel.demand import Demand
 from ..products.byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from ..values import dtype_of, is_fixed, static_shape
 from .pack_blocks import PackBlockMatmul, UnpackBlocks
@@ -86,13 +90,28 @@ class PackWeightsPass(Pass):
         machine = machine_of(self.machine, state)
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
-        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine), UnpackBlocks())
+        few_bits = PackBlockMatmul(machine, state.batch_invariant, _typical_rows(op) if varies else None)
+        blocks = (UnpackBlocks(),) if lines else (few_bits, UnpackBlocks())
         stacks = () if lines else (PackStackedMatmul(machine, varies),)
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, self.widen_rows))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines, self.widen_rows, varies))
         others = (WidenBytes(), PackRhs(machine, self.in_kernels and not varies), TransposeRhs())
         apply_patterns(op, (*blocks, *products, *stacks, *convolutions, *others), state)
+
+
+def _typical_rows(module: ir.Operation) -> Callable[[ir.Value], list[int]]:
+    """Returns a function that returns the numbers of rows of a value at the representative sizes of a module."""
+
+    @functools.cache
+    def demand() -> Demand:
+        return Demand(module, main_function(module))
+
+    def rows(value: ir.Value) -> list[int]:
+        whole = [-1] * ir.RankedTensorType(value.type).rank
+        return [math.prod(extents[:-1]) for extents in demand().typical(value, whole)]
+
+    return rows
 
 
 @dataclass(frozen=True)
