@@ -134,8 +134,9 @@ def fits_tiles(machine: Machine, work: BlockWork, rows: int, columns: int) -> bo
 def _tile_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:
     """Returns the cycles in which a matrix unit goes through a block, and vectors unpack it and scale its sums."""
     steps = work.size // _GRAIN
-    instructions = vectors * (2 * steps - work.words + rows * (_FINISHED + 1))
-    stores = vectors * (steps + rows * _STORED)
+    unpacked = 0 if work.bits == 8 else 2 * steps - work.words
+    instructions = vectors * (unpacked + rows * (_FINISHED + 1))
+    stores = vectors * ((steps if unpacked else 0) + rows * _STORED)
     loads = vectors * (work.words + 1) + rows * 2 + 2 * rows * vectors
     products = vectors * rows * -(-steps // ROWS)
     busy = instructions / machine.vector_units, stores / machine.stores, loads / machine.loads, products
@@ -156,6 +157,18 @@ def converts_blocks(machine: Machine, work: BlockWork, rows: Sequence[int]) -> b
     vectors = choose_block_panel(machine, ROWS * _VECTORS[-1], work) // machine.lanes(4)
     converted = sum(converted_cycles(machine, work, count) for count in rows)
     return converted < sum(_column_cycles(machine, work, count, vectors) for count in rows)
+
+
+def spreads_blocks(machine: Machine, work: BlockWork, rows: int, columns: int) -> bool:
+    """Returns whether the numbers of a panel are stored as bytes for all tiles of rows, instead of by each.
+
+    Args:
+        machine: the machine.
+        work: the block.
+        rows: maximum number of rows.
+        columns: columns of a panel.
+    """
+    return work.bits < 8 and rows > ROWS and fits_tiles(machine, work, rows, columns)
 
 
 def converted_cycles(machine: Machine, work: BlockWork, rows: int) -> float:
@@ -203,6 +216,8 @@ def choose_block_panel(machine: Machine, columns: int, work: BlockWork) -> int:
 
 
 def _column_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:
-    work = replace(work, in_tiles=fits_tiles(machine, work, rows, machine.lanes(4) * vectors))
+    columns = machine.lanes(4) * vectors
+    bits = 8 if spreads_blocks(machine, work, rows, columns) else work.bits
+    work = replace(work, bits=bits, in_tiles=fits_tiles(machine, work, rows, columns))
     tiles = -(-rows // most_block_rows(machine, work, vectors))
     return tiles * block_cycles(machine, work, -(-rows // tiles), vectors) / vectors

@@ -138,6 +138,8 @@ class PackedBlockMatmulOp(Op):
     A byte of the weight holds numbers 4 elements apart, so that a 32-bit lane of a column gives 4 neighbours at a time:
     the 32 / bits elements from `k` on are in 4 bytes, in which element `k + 4 * h + c` is bits `h * bits` of byte `c`.
 
+    With `spread`, a kernel stores the numbers of a panel as bytes before it multiplies rows of i8 with them.
+
     Rows of bf16 are multiplied by `(numbers - zeros) * scales` rounded to bf16, and need no sums.
 
     ```mlir
@@ -159,6 +161,7 @@ class PackedBlockMatmulOp(Op):
     columns = attribute(int)
     panel = attribute(int)
     bits = attribute(int)
+    spread = attribute(bool, default=False)
     result = result()
 
     @staticmethod
@@ -173,10 +176,13 @@ class PackedBlockMatmulOp(Op):
         columns: int,
         panel: int,
         bits: int,
+        spread: bool,
     ) -> TensorSpec:
         """f32 [.., columns]."""
         _require_width(bits)
         require_dtype(np.uint8, weight=weight)
+        if spread and (factors is None or bits == 8):
+            raise OpError("attribute 'spread' belongs to rows of i8 and numbers of less than 8 bits")
         depth = input.shape[-1]
         if (sums is None) != (input.dtype == _BRAIN):
             raise OpError(f"operand 'sums' belongs to rows of f32 or i8, and not of bf16, but the input is {input}")
@@ -204,6 +210,7 @@ class PackedBlockMatmulOp(Op):
         columns: int,
         panel: int,
         bits: int,
+        spread: bool,
     ) -> np.ndarray:
         """Unpacks the operands, and sums up in float64."""
         blocks = scales.size // columns

@@ -45,7 +45,8 @@ class BlockProduct:
     """A product with numbers of few bits.
 
     Attributes:
-        bits: bits of a number.
+        bits: bits in which a number is stored.
+        middle: the number that stands for 0 if no operand holds zero points.
         dims: the reduced dimensions within a block: word, part of a byte, byte.
         words: number of words of a block.
         has_zeros: whether an operand holds the zero points.
@@ -55,6 +56,7 @@ class BlockProduct:
     """
 
     bits: int
+    middle: int
     dims: tuple[int, int, int]
     words: int
     has_zeros: bool
@@ -254,7 +256,7 @@ class BlockProduct:
         """The zero points."""
         kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
-            return splat(1 << (self.bits - 1), kind)
+            return splat(self.middle, kind)
         zero = reader.read(_SCALES + 1, row, part, where)
         if isinstance(ir.VectorType(zero.type).element_type, ir.FloatType):
             return zero if zero.type == kind else arith.extf(kind, zero)

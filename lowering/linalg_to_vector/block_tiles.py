@@ -123,7 +123,8 @@ class BlockTiles:
                 kind = ir.VectorType.get([len(rows), _LANES], ir.IntegerType.get_signless(32))
                 total = splat(0, kind)
                 for left, right in zip(inputs[number], weights[number, part], strict=True):
-                    total = contract_tiles(left, _numbers(right), total)
+                    lines = right if isinstance(right.type, ir.VectorType) else read_whole(right)
+                    total = contract_tiles(left, _numbers(lines), total)
                 sums[number, part] = total
             stored = {key: _stored(total) for key, total in sums.items()}
             for place, row in enumerate(rows):
@@ -150,8 +151,13 @@ class BlockTiles:
         return made
 
     def _weight(self, reader: Reader, row: _Row, part: Chunk, where: _Where) -> list[ir.Value]:
-        """Returns the tiles [grains, columns, grain] of the numbers of a block, in memory."""
+        """Returns the tiles [grains, 4 * columns] of the numbers of a block: in memory, or read from the weight."""
         word, _, byte = self.product.dims
+        if self.product.bits == 8:
+            lane, sizes = self.loops.parallel - 1, {word: self._words, self.loops.parallel - 1: LINE_BYTES}
+            first = {**dict(enumerate(row)), **where, lane: part.start, byte: 0}
+            starts = range(0, self.product.words, self._words)
+            return [read_part(self.loops, WEIGHT, {**first, word: start}, sizes, None) for start in starts]
         element = ir.IntegerType.get_signless(8)
         parts, made = 8 // self.product.bits, []
         for start in range(0, self.product.words, self._words):
@@ -165,9 +171,8 @@ class BlockTiles:
         return made
 
 
-def _numbers(tile: ir.Value) -> ir.Value:
-    """Reads a tile of numbers, [grains, columns, grain]."""
-    lines = read_whole(tile)
+def _numbers(lines: ir.Value) -> ir.Value:
+    """Returns a tile of numbers, [grains, columns, grain], from its lines."""
     shape = [ir.VectorType(lines.type).shape[0], _LANES, GRAIN]
     kind = ir.VectorType.get(shape, ir.VectorType(lines.type).element_type)
     return widened(vector.shape_cast(kind, lines), is_signed=False)

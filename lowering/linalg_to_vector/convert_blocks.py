@@ -43,8 +43,12 @@ def convert_blocks(op: linalg.GenericOp, lanes: int) -> None:
         op: the op.
         lanes: number of 32-bit lanes per vector register.
     """
+    target = op.operands[len(op.operands) - 1]
     with op.operation.location, ir.InsertionPoint(op):
-        result = _Conversion.of(op, lanes).emit(op.operands[len(op.operands) - 1])
+        if isinstance(ir.RankedTensorType(target.type).element_type, ir.IntegerType):
+            result = _spread(op, lanes, target)
+        else:
+            result = _Conversion.of(op, lanes).emit(target)
     op.results[0].replace_all_uses_with(result)
     op.operation.erase()
 
@@ -141,6 +145,36 @@ class _Conversion:
         numbers = arith.andi(shifted, splat((1 << self.bits) - 1, words.type))
         value = vector.fma(arith.sitofp(scale.type, numbers), scale, offset)
         return arith.truncf(ir.VectorType.get([self.lanes], ir.BF16Type.get()), value)
+
+
+def _spread(op: linalg.GenericOp, lanes: int, target: ir.Value) -> ir.Value:
+    """Stores each number of panels [panels, blocks, words, 4 * columns] in a byte.
+
+    Args:
+        op: the op.
+        lanes: number of 32-bit lanes per vector register.
+        target: the panels of bytes, with several words for each.
+    """
+    bits = discardable.BLOCK_BITS.required(op.operation)
+    source, parts = op.operands[0], 8 // bits
+    *outer, width = shape_of(source)
+    lanes = min(lanes, 1 << (width // GRAIN - 1).bit_length())
+    spread = sum(((1 << bits) - 1) << (8 * byte) for byte in range(GRAIN))
+
+    def word(indices: Sequence[ir.Value], target: ir.Value) -> ir.Value:
+        *before, number = indices
+        first = arith.muli(number, constant_index(parts))
+        for start in range(0, width, GRAIN * lanes):
+            read = _read(source, [*indices, constant_index(start)], GRAIN * lanes)
+            words = vector.bitcast(ir.VectorType.get([lanes], ir.IntegerType.get_signless(32)), read)
+            for part in range(parts):
+                shifted = arith.shrui(words, splat(bits * part, words.type)) if part else words
+                numbers = vector.bitcast(read.type, arith.andi(shifted, splat(spread, words.type)))
+                place = [*before, arith.addi(first, constant_index(part)), constant_index(start)]
+                target = _write(numbers, target, place)
+        return target
+
+    return _loops(outer, word, target)
 
 
 def _loops(sizes: Sequence[int], body, target: ir.Value, indices: Sequence[ir.Value] = ()) -> ir.Value:

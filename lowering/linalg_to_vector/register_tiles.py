@@ -162,7 +162,8 @@ class RegisterTiler:
         # The others are input, weight, sums, scales and result.
         has_zeros = len(op.operands) - has_factors > 5
         return BlockProduct(
-            bits,
+            8 // loops.sizes[part],  # spread numbers take a byte
+            1 << (bits - 1),
             (word, part, byte),
             loops.sizes[word],
             has_zeros,

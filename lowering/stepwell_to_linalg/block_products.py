@@ -36,7 +36,7 @@ def packed_block_matmul(op: PackedBlockMatmulOp, others: Sequence[Shape]) -> Pro
     if op.sums is None:
         return _converted_product(op, others)
     result, (*rows, blocks) = shape_of(op.result), shape_of(op.sums)
-    parts, depth = 8 // op.bits, shape_of(op.input)[-1]
+    parts, depth = 1 if op.spread else 8 // op.bits, shape_of(op.input)[-1]
     words = depth // (blocks * parts * GRAIN)
     apart = varying_rows(kernel_of(op.operation), result)
     space = ResultSpace(result, [*aligned_outer(others, len(result)), (1,) * len(rows)], separate=apart)
@@ -50,7 +50,8 @@ def packed_block_matmul(op: PackedBlockMatmulOp, others: Sequence[Shape]) -> Pro
         lhs, outer = row_view(op.input, [blocks, words, parts, GRAIN])
         sums, _ = row_view(op.sums, [blocks])
         size = GRAIN * words * blocks
-        weight = _panels(op.weight, group, size, [blocks, words, GRAIN * group.width])
+        inner = [blocks, words, GRAIN * group.width]
+        weight = _spread(op, group, inner) if op.spread else _panels(op.weight, group, size, inner)
         tensors, maps = (
             [lhs, weight, sums],
             [[*outer, block, word, part, byte], [panel, block, word, GRAIN * lane + byte]],
@@ -64,7 +65,7 @@ def packed_block_matmul(op: PackedBlockMatmulOp, others: Sequence[Shape]) -> Pro
             tensors.append(row_view(op.factors, [blocks])[0])
             maps.append([*outer, block])
         maps.append([ir.AffineExpr.get_dim(dim) for dim in range(space.rank)])
-        body = _Body(op.bits, op.zeros is not None, op.factors is not None, space.rank + 2)
+        body = _Body(op.bits, op.spread, op.zeros is not None, op.factors is not None, space.rank + 2)
         affine = [ir.AffineMap.get(space.rank + 4, 0, list(exprs)) for exprs in maps]
         made = generic(tensors, out, affine, space.rank, body)
         discardable.BLOCK_BITS.write(made, op.bits)
@@ -116,12 +117,33 @@ def _converted(op: PackedBlockMatmulOp, group: ColumnGroup, depth: int) -> ir.Va
     return made.results[0]
 
 
+def _spread(op: PackedBlockMatmulOp, group: ColumnGroup, inner: Sequence[int]) -> ir.Value:
+    """Returns the panels of a group with each number in a byte, [panel, block, word, 4 * lane + byte]."""
+    blocks, words, width = inner
+    parts = 8 // op.bits
+    panel, block, word, byte = (ir.AffineExpr.get_dim(number) for number in range(4))
+    stored = _panels(op.weight, group, blocks * words * GRAIN // parts, [blocks, words // parts, width])
+    empty = tensor.EmptyOp([group.panels, *inner], ir.RankedTensorType(stored.type).element_type).result
+    maps = [[panel, block, ir.AffineExpr.get_floor_div(word, parts), byte], [panel, block, word, byte]]
+
+    def number(data: ir.Value, _: ir.Value) -> ir.Value:
+        index = ir.IndexType.get()
+        part = arith.remui(linalg.IndexOp(2).result, arith.constant(index, parts))
+        return _bits_of(data, op.bits, part)
+
+    made = generic([stored], empty, [ir.AffineMap.get(4, 0, exprs) for exprs in maps], 4, number)
+    discardable.PACKING.write(made, group.start)
+    discardable.BLOCK_BITS.write(made, op.bits)
+    return made.results[0]
+
+
 def _panels(packed: ir.Value, group: ColumnGroup, per_column: int, inner: Sequence[int]) -> ir.Value:
     """Returns the part of a packed tensor that belongs to a column group as [panel, *inner]."""
     flat = slice_axis(packed, 0, group.start * per_column, group.size * per_column)
     return expand(flat, 0, [group.panels, *inner])
 
 
+@dataclass(frozen=True)
 class _Body:
     """Emits the body for one element: sum + input * (number - zero) * scale * factor.
 
@@ -129,14 +151,17 @@ class _Body:
     sums of blocks are for code that handles a block at a time.
     """
 
-    def __init__(self, bits: int, has_zeros: bool, has_factors: bool, part: int) -> None:
-        self.bits, self.has_zeros, self.has_factors, self.part = bits, has_zeros, has_factors, part
+    bits: int
+    is_spread: bool
+    has_zeros: bool
+    has_factors: bool
+    part: int
 
     def __call__(
         self, value: ir.Value, data: ir.Value, block_sum: ir.Value, scale: ir.Value, *rest: ir.Value
     ) -> ir.Value:
         *others, total = rest
-        number = _number(data, self.bits, linalg.IndexOp(self.part).result)
+        number = _number(data, 8 if self.is_spread else self.bits, linalg.IndexOp(self.part).result)
         zero = _float(others.pop(0), is_signed=False) if self.has_zeros else _middle(self.bits)
         factor = _float(scale)
         if self.has_factors:
@@ -164,11 +189,14 @@ class _Conversion:
 
 def _number(data: ir.Value, bits: int, part: ir.Value) -> ir.Value:
     """Returns the number in a part of a byte as a float."""
-    if bits < 8:
-        shift = arith.muli(part, constant(ir.IntegerAttr.get(ir.IndexType.get(), bits)))
-        shifted = arith.shrui(data, arith.index_cast(data.type, shift))
-        data = arith.andi(shifted, constant(ir.IntegerAttr.get(data.type, (1 << bits) - 1)))
-    return arith.uitofp(ir.F32Type.get(), data)
+    return arith.uitofp(ir.F32Type.get(), data if bits == 8 else _bits_of(data, bits, part))
+
+
+def _bits_of(data: ir.Value, bits: int, part: ir.Value) -> ir.Value:
+    """Returns the number in a part of a byte as a byte."""
+    shift = arith.muli(part, constant(ir.IntegerAttr.get(ir.IndexType.get(), bits)))
+    shifted = arith.shrui(data, arith.index_cast(data.type, shift))
+    return arith.andi(shifted, constant(ir.IntegerAttr.get(data.type, (1 << bits) - 1)))
 
 
 def _middle(bits: int) -> ir.Value:

@@ -13,6 +13,7 @@ from stepwell.machines.block_tiles import (
     fits_tiles,
     most_block_rows,
     scales_sums,
+    spreads_blocks,
 )
 from stepwell.machines.families import FAMILIES
 from stepwell.machines.machine import Machine
@@ -53,6 +54,16 @@ def test_many_rows_take_fewer_cycles_in_tiles() -> None:
     for work in (BYTES, BlockWork(4, 128, True)):
         vectors = 2 * block_cycles(TILES, work, 8, 2)
         assert block_cycles(TILES, replace(work, in_tiles=True), 16, 2) < vectors
+
+
+def test_many_rows_are_worth_spreading() -> None:
+    assert spreads_blocks(TILES, BYTES, 32, 32)
+    assert not spreads_blocks(TILES, BYTES, 16, 32)
+    assert not spreads_blocks(TILES, BlockWork(8, 32, True), 32, 32)
+    assert not spreads_blocks(FAMILIES["zen4"], BYTES, 32, 32)
+    for work in (BYTES, BlockWork(4, 128, True)):
+        tiles = replace(work, in_tiles=True)
+        assert block_cycles(TILES, replace(tiles, bits=8), 16, 2) < block_cycles(TILES, tiles, 16, 2)
 
 
 def test_many_rows_are_worth_converting_short_blocks() -> None:

@@ -175,8 +175,10 @@ def _packing_plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
     """
     _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
     rows = [size if dim in extents.rows else 1 for dim, size in enumerate(extents.outer)]
-    row_bytes = extents.element_bytes * extents.reduction[-1]
-    if extents.grains and row_bytes * math.prod(rows) > (most := caches.cached_bytes(extents.machine)):
+    row_bytes = extents.element_bytes * math.prod(extents.reduction)
+    if (extents.grains or extents.block) and row_bytes * math.prod(rows) > (
+        most := caches.cached_bytes(extents.machine)
+    ):
         rows = whole_tiles(extents, tile, cut_rows(extents, tile, rows, -(-row_bytes * math.prod(rows) // most)))
     return tile, [*rows, _part_of_panels(extents, rows, parts)]
 

@@ -181,7 +181,7 @@ def _packing_script(
         pair = "(!transform.any_op, !transform.any_op) -> (!transform.any_op, !transform.any_op)"
         lines += [
             _match(f"%sums{number}", "contraction", number),
-            f"%zeros{number} = transform.get_producer_of_operand %sums{number}[2]"
+            f"%zeros{number} = transform.get_producer_of_operand %sums{number}[{group.operands - 1}]"
             " : (!transform.any_op) -> !transform.any_op",
             f"%sum{number}, %inner{number} = transform.structured.fuse_into_containing_op %sums{number}"
             f" into %loops{number}#{count - 1} : {pair}",
@@ -199,7 +199,7 @@ def _epilogue_script(extents: Extents, number: int, handle: str, tile: Sequence[
     rows = [divisor(tile[last], _EPILOGUE_ROWS) if dim == last else 1 for dim in range(len(extents.outer))]
     kinds = ", ".join(["!transform.any_op"] * (len(rows) + 1))
     return [
-        f"%rows{number}, %inner{number}:{len(rows)} = transform.structured.tile_using_for {handle}"
+        f"%few{number}, %loop{number}:{len(rows)} = transform.structured.tile_using_for {handle}"
         f" tile_sizes {rows} : (!transform.any_op) -> ({kinds})"
     ]
 

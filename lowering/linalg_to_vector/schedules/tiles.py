@@ -101,11 +101,13 @@ class ColumnGroupExtents:
         number: its number in the tags set by the lowering.
         extents: its iteration space.
         has_epilogue: whether an op after the sum makes its result.
+        operands: number of operands of the sum, the last of which takes it.
     """
 
     number: int
     extents: Extents
     has_epilogue: bool = True
+    operands: int = 3
 
 
 def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents]:
@@ -142,7 +144,7 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             grains=_grains(op, loops, rows, machine),
             packs=packing_of(op) is not None,
         )
-        groups.append(ColumnGroupExtents(number, extents, not discardable.ROOT.is_on(op)))
+        groups.append(ColumnGroupExtents(number, extents, not discardable.ROOT.is_on(op), len(op.operands)))
     if all(group.extents.grains for group in groups):
         return groups
     return [replace(group, extents=replace(group.extents, grains=0)) for group in groups]
@@ -158,11 +160,10 @@ def _grains(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Mac
 
 
 def _block_work(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Machine) -> BlockWork | None:
-    bits = discardable.BLOCK_BITS.read(op)
-    if bits is None:
+    if not discardable.BLOCK_BITS.is_on(op):
         return None
     is_bytes = isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType)
-    work = BlockWork(bits, math.prod(loops.sizes[-3:]), is_bytes)
+    work = BlockWork(8 // loops.sizes[-2], math.prod(loops.sizes[-3:]), is_bytes)
     count = loops.sizes[rows[-1]] if rows and row_dim(loops) == rows[-1] else 0
     return replace(work, in_tiles=fits_tiles(machine, work, count, loops.sizes[loops.parallel - 1]))
 

@@ -17,7 +17,7 @@ from ....dialects.stepwell.elementwise.arithmetic import AbsOp, AddOp, DivOp, Ma
 from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, RowOp, SliceOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
-from ....machines.block_tiles import BlockWork, choose_block_panel, converts_blocks
+from ....machines.block_tiles import BlockWork, choose_block_panel, converts_blocks, spreads_blocks
 from ....machines.machine import Machine
 from ...ir.rewriting import Pattern, Replacement, defining_op
 from ...ir.values import Shape
@@ -83,6 +83,8 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
         if factors is not None:
             values, sums = CastOp(values, dtype=_I8).result, MulOp(sums, factors).result
         flat = ReshapeOp(values, shape=(*shape[:-1], blocks * block_of(op))).result
+        if spreads_blocks(self.machine, work, max(rows, default=0), panel):
+            attributes["spread"] = True
         made = PackedBlockMatmulOp(flat, sums, *weights, factors, **attributes)
         return _cast(made.result, kept)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from stepwell.dialects.core import OpError
-from stepwell.dialects.stepwell.blocks import BlockMatmulOp, numbers_of
+from stepwell.dialects.stepwell.blocks import BlockMatmulOp, PackedBlockMatmulOp, numbers_of
 from stepwell.dialects.types import TensorSpec
 
-F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
+F32, U8, I8 = np.dtype(np.float32), np.dtype(np.uint8), np.dtype(np.int8)
+BRAIN = np.dtype(ml_dtypes.bfloat16)
 
 
 def test_numbers_are_stored_lowest_bits_first() -> None:
@@ -58,3 +60,22 @@ def test_operands_that_do_not_match(message: str, changed: dict) -> None:
     given |= {"scales": TensorSpec((5, 2), F32), "zeros": None, "bits": 4, "rounds_input": False}
     with pytest.raises(OpError, match=message):
         BlockMatmulOp.infer(**(given | changed))
+
+
+@pytest.mark.parametrize(
+    ("message", "changed"),
+    [
+        ("operand 'sums' belongs to rows of f32 or i8", {"sums": None}),
+        ("operand 'sums' belongs to rows of f32 or i8", {"input": TensorSpec((3, 64), BRAIN), "factors": None}),
+        ("the operands of rows do not match", {"factors": TensorSpec((3, 1), F32)}),
+        ("attribute 'spread' belongs to rows of i8", {"spread": True, "factors": None}),
+        ("attribute 'spread' belongs to rows of i8", {"spread": True, "bits": 8}),
+    ],
+)
+def test_packed_operands_that_do_not_match(message: str, changed: dict) -> None:
+    rows = {"input": TensorSpec((3, 64), I8), "sums": TensorSpec((3, 2), F32), "factors": TensorSpec((3, 2), F32)}
+    weight = {"weight": TensorSpec((64 * 16 // 2,), U8), "scales": TensorSpec((32,), F32), "zeros": None}
+    given = rows | weight | {"columns": 16, "panel": 16, "bits": 4, "spread": False}
+    assert PackedBlockMatmulOp.infer(**given) == TensorSpec((3, 16), F32)
+    with pytest.raises(OpError, match=message):
+        PackedBlockMatmulOp.infer(**(given | changed))

@@ -30,6 +30,22 @@ func.func private @converted(%x: tensor<64x256xbf16>, %w: tensor<8192xui8>, %s: 
 
 // -----
 
+// Ops that follow are computed for a few rows of each tile of sums.
+// CHECK-LABEL: func.func private @epilogue
+// CHECK:         vector.contract
+// CHECK:         scf.for
+// CHECK:           math.absf {{.+}} : vector<32xf32>
+func.func private @epilogue(%x: tensor<64x256xbf16>, %w: tensor<8192xui8>, %s: tensor<512xf32>)
+    -> tensor<64x64xf32> attributes {stepwell.kernel = {class = "contraction"}} {
+  %0 = "stepwell.packed_block_matmul"(%x, %w, %s)
+    {columns = 64 : i64, panel = 32 : i64, bits = 4 : i64, operandSegmentSizes = array<i32: 1, 0, 1, 1, 0, 0>}
+    : (tensor<64x256xbf16>, tensor<8192xui8>, tensor<512xf32>) -> tensor<64x64xf32>
+  %1 = "stepwell.abs"(%0) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}
+
+// -----
+
 // Rows of bytes are multiplied with the numbers as they are.
 // CHECK-LABEL: func.func private @negative_bytes
 // CHECK-NOT:     bf16
