@@ -24,6 +24,9 @@ from ..passes.graph.values import dimension
 from .build import emit, numbered, scalar
 from .imported import ModelInfo, ValueInfo
 
+SOURCE_LENGTHS = "source_lengths"
+"""The input of the step of an encoder-decoder with the number of tokens of the source of each text, i64[batch]."""
+
 FLOAT, INDEX = np.dtype(np.float32), np.dtype(np.int64)
 
 

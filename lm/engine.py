@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -14,11 +15,11 @@ import numpy as np
 from ..support.errors import InputError
 from .generation import Generation
 from .grammar import GrammarError
-from .model import LanguageModel
 from .pages import PagedText
 from .prefix_cache import PrefixCache
 from .proposals import advance
 from .request import End, FinishReason, Request
+from .text_model import TextModel
 from .text_states import CHUNK, SavedText, chunk_of
 
 _LOGGER = logging.getLogger("stepwell.lm")
@@ -75,6 +76,7 @@ class _Text:
         cached: number of tokens of the prompt whose keys and values were known.
         paged: its pages; None while it waits.
         saved: its keys and values while it waits for pages; None if they are computed again.
+        given: inputs of its steps that are computed from its source; None before.
     """
 
     request: Request
@@ -82,6 +84,7 @@ class _Text:
     cached: int = 0
     paged: PagedText | None = None
     saved: SavedText | None = None
+    given: Mapping[str, np.ndarray] | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -106,7 +109,7 @@ class Engine:
     While one text grows alone, tokens are proposed for it if the model was loaded for that.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: TextModel) -> None:
         """Starts the thread.
 
         Args:
@@ -115,7 +118,7 @@ class Engine:
         self._model, self._pool = model, model.pool()
         self._table = self._pool.table
         self._prefixes = PrefixCache(self._table)
-        self._proposals = model.proposal_sources.proposals()
+        self._proposals = model.proposals()
         self._proposing: _Text | None = None
         """The text that the proposals are for."""
         self._prompt: tuple[_Text, list[int]] | None = None
@@ -132,11 +135,10 @@ class Engine:
         """Adds a request; it is answered by its `deliver`.
 
         Raises:
-            InputError: the prompt is empty or leaves no room in the context, the grammar is wrong, or the engine is
-                closed.
+            InputError: the prompt is empty or leaves no room in the context, the grammar is wrong, the source has
+                another form than the model takes, or the engine is closed.
         """
-        most = self._model.room(request.tokens, request.most)
-        generation = Generation(self._model.tokenizer, request.sampling, most, request.stop, request.logprobs)
+        generation = self._model.generation(request)
         with self._changed:
             if self._is_closed:
                 raise InputError("the engine is closed")
@@ -204,6 +206,11 @@ class Engine:
             self._waiting.appendleft(text)
             self._prompt = None
             return
+        if text.given is None:
+            start = time.perf_counter()
+            text.given = self._model.inputs_of(text.request.source)
+            self._count(prompt_seconds=time.perf_counter() - start)
+        text.paged.given = text.given
         saved, text.saved = text.saved, None
         if saved is not None and self._reserve(text.paged, saved.length):
             self._pool.restore(text.paged, saved)
@@ -214,6 +221,8 @@ class Engine:
 
     def _known_beginning(self, tokens: list[int]) -> PagedText | None:
         """Returns a new text with what is known of a prompt; the last token alone would be rounded in another way."""
+        if not self._model.shares_beginnings:
+            return None
         return self._prefixes.find(tokens, 2 if self._model.is_batch_invariant else 1)
 
     def _read(self, text: _Text, unread: list[int]) -> None:
@@ -308,6 +317,9 @@ class Engine:
         """Keeps the keys and values of a text that ended."""
         paged, text.paged = text.paged, None
         if paged is None:
+            return
+        if not self._model.shares_beginnings:
+            self._table.release(paged)
             return
         if self._model.is_batch_invariant:  # steps round in another way than prompts
             self._table.truncate(paged, len(text.request.tokens))

@@ -10,6 +10,7 @@ import numpy as np
 from .grammar import GrammarState
 from .request import FinishReason, Piece, TokenChoice
 from .sampling import SamplingOptions
+from .token_rules import TokenRules
 from .tokenizer import TextTokenizer
 
 
@@ -28,6 +29,7 @@ class Generation:
         most: int,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
+        rules: TokenRules | None = None,
     ) -> None:
         """Starts with an empty text.
 
@@ -37,6 +39,7 @@ class Generation:
             most: maximum number of tokens, at least 1.
             stop: texts that end the text, and are not part of it.
             logprobs: number of most probable tokens to report for each token; None for no log probabilities.
+            rules: the tokens that the model does not choose; None for none.
 
         Raises:
             InputError: the grammar is wrong.
@@ -47,6 +50,7 @@ class Generation:
             tokenizer.stepwise(),
             _StopText(stop),
         )
+        self._rules = rules or TokenRules()
         self._grammar = GrammarState(tokenizer.for_grammars, sampling.grammar) if sampling.grammar else None
         self._counts: Counter[int] = Counter()
         self.tokens: list[int] = []
@@ -66,7 +70,9 @@ class Generation:
         Returns:
             The text that can be passed on.
         """
-        possible = logits if self._grammar is None else self._grammar.masked(logits)
+        possible = self._rules.masked(logits, is_first=not self.tokens)
+        if self._grammar is not None:
+            possible = self._grammar.masked(possible)
         token = self._sampling.choose(possible, self._random, self._counts)
         if self._grammar is not None:
             self._grammar.add(token)

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..runtime.executable import Executable
-from ..support.errors import InputError
 from .draft import DraftModel
 from .generation import Generation
 from .lookup import TextLookup
 from .page_sizes import PAGE_SIZE
 from .pages import PageTable
 from .proposals import Proposals, Proposer, advance
+from .request import Source
 from .sampling import SamplingOptions
+from .text_model import TextModel
 from .text_pool import TextPool
 from .text_states import TextStates
 from .tokenizer import TextTokenizer
@@ -50,21 +51,17 @@ class ProposalSources:
         return Proposals(proposers)
 
 
-class LanguageModel:
+class LanguageModel(TextModel):
     """A model that continues texts.
 
     Attributes:
         executable: the compiled decoder, for one text.
         together: the decoder for a token of each of several texts; None if only one text grows.
-        tokenizer: the tokenizer of the model.
-        context: maximum number of tokens of a text with its prompt.
         pages: number of pages of a pool of keys and values.
         page_size: number of tokens in a page.
         pages_of_text: maximum number of pages of a text.
-        sequences: maximum number of texts that grow together.
         checking: the decoder for several tokens of a text, with logits after each; None if no tokens are proposed.
         proposal_sources: sources of proposed tokens.
-        is_batch_invariant: whether each text of an `Engine` is, to the last bit, the one that it is alone.
     """
 
     def __init__(
@@ -80,31 +77,17 @@ class LanguageModel:
         is_batch_invariant: bool = False,
         page_size: int = PAGE_SIZE,
     ) -> None:
-        self.executable, self.together, self.tokenizer = executable, together, tokenizer
-        self.context, self.sequences, self.pages = context, sequences, pages
+        super().__init__(tokenizer, context, sequences, is_batch_invariant)
+        self.executable, self.together, self.pages = executable, together, pages
         self.checking, self.proposal_sources = checking, proposal_sources or ProposalSources()
-        self.is_batch_invariant = is_batch_invariant
         self.page_size, self.pages_of_text = page_size, -(-context // page_size)
 
     def pool(self) -> TextStates:
-        """Returns a new pool of keys and values, or of other states, without texts."""
+        """See `TextModel`."""
         alone = self.executable.pooled()
         together = self.together.pooled(alone.pools) if self.together is not None else None
         checking = self.checking.pooled(alone.pools) if self.checking is not None else None
         return TextPool(alone, together, PageTable(self.pages, self.page_size, self.pages_of_text), checking)
-
-    def room(self, tokens: Sequence[int], most: int | None = None) -> int:
-        """Returns the maximum number of tokens that may follow a prompt, `most` if the context holds as many.
-
-        Raises:
-            InputError: the prompt is empty or leaves no room in the context.
-        """
-        if not tokens:
-            raise InputError("the prompt is empty")
-        if len(tokens) >= self.context:
-            raise InputError(f"the prompt has {len(tokens)} tokens, and the context {self.context}; load it with more")
-        room = self.context - len(tokens)
-        return room if most is None else min(most, room)
 
     @property
     def bytes_per_token(self) -> int:
@@ -113,12 +96,17 @@ class LanguageModel:
         return sum(int(info.shape[0]) * int(info.shape[2]) * info.dtype.itemsize for info in infos)
 
     @property
-    def weight_bytes(self) -> int:
-        """Bytes of the weights in memory, which the programs share."""
-        others = [item for item in (self.together, self.checking) if item is not None]
-        made = [program for item in (self.executable, *others) for program in item.programs]
-        arrays = {name: array for program in made for name, array in program.parameters.items()}
-        return sum(array.nbytes for array in arrays.values())
+    def programs(self) -> Sequence[Executable]:
+        """See `TextModel`."""
+        return [item for item in (self.executable, self.together, self.checking) if item is not None]
+
+    def prompt(self, text: str) -> tuple[Sequence[int], Source | None]:
+        """See `TextModel`."""
+        return self.tokenizer.encode(text), None
+
+    def proposals(self) -> Proposals:
+        """See `TextModel`."""
+        return self.proposal_sources.proposals()
 
     def session(self) -> TextSession:
         """Returns a new session, which is independent of others."""
@@ -149,7 +137,7 @@ class TextSession:
         self._model, self._pool = model, model.pool()
         self._text = self._pool.table.text()
         self.tokens: list[int] = []
-        self.proposals = model.proposal_sources.proposals()
+        self.proposals = model.proposals()
 
     def chat(
         self,

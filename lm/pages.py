@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +22,13 @@ class PagedText:
         table: numbers of its pages, i64[pages of a text]; entries after the first `pages` have no meaning.
         pages: number of its pages.
         length: number of tokens whose keys and values are in the pages.
+        given: inputs of all its steps that do not change, such as keys and values of what it is about.
     """
 
     table: np.ndarray
     pages: int = 0
     length: int = 0
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -96,7 +99,7 @@ class PageTable:
 
     def share(self, text: PagedText, length: int) -> PagedText:
         """Returns a new text that begins with the first `length` tokens of another, in the same pages."""
-        shared = PagedText(text.table.copy(), -(-length // self.page_size), length)
+        shared = PagedText(text.table.copy(), -(-length // self.page_size), length, text.given)
         self.references[shared.table[: shared.pages]] += 1
         return shared
 

@@ -7,10 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from .sampling import SamplingOptions
 
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled", "error"]
 """Reasons why a text ended: an end token or a stop text, its maximum length, the caller, or a failure."""
+
+Source: TypeAlias = str | Sequence[int] | np.ndarray
+"""The subject of a text: another text, its tokens, or log-mel spectra f32[bins, frames]."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Request:
         most: maximum number of tokens; None for as many as the context holds.
         stop: texts that end the text, and are not part of it.
         logprobs: number of most probable tokens to report for each token; None for no log probabilities.
+        source: what the text is about, for an encoder-decoder; None for other models.
     """
 
     tokens: Sequence[int]
@@ -81,6 +87,7 @@ class Request:
     most: int | None = None
     stop: Sequence[str] = ()
     logprobs: int | None = None
+    source: Source | None = None
 
     def __post_init__(self) -> None:
         self._cancelled = threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,32 @@ import numpy as np
 from ..runtime.pools import PooledModel
 from .pages import PagedText, PageTable
 from .text_states import SavedText, TextStates
+
+
+class _StackedInputs:
+    """Inputs of several texts as those of a batch; they are kept while the texts of a step stay the same."""
+
+    def __init__(self) -> None:
+        self._parts: list[Mapping[str, np.ndarray]] = []
+        self._whole: Mapping[str, np.ndarray] = {}
+
+    def of(self, parts: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
+        """Returns the inputs of a batch from those of each text; shorter ones end with zeros."""
+        if len(parts) == 1:
+            return parts[0]
+        if len(parts) != len(self._parts) or any(map(operator.is_not, parts, self._parts)):
+            self._parts = list(parts)
+            self._whole = {name: _stacked([part[name] for part in parts]) for name in parts[0]}
+        return self._whole
+
+
+def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns arrays of one row each as the rows of an array."""
+    rows = [array[0] for array in arrays]
+    whole = np.zeros((len(rows), *np.max([row.shape for row in rows], axis=0).astype(int)), rows[0].dtype)
+    for number, row in enumerate(rows):
+        whole[(number, *map(slice, row.shape))] = row
+    return whole
 
 
 class TextPool(TextStates):
@@ -20,26 +47,28 @@ class TextPool(TextStates):
         together: PooledModel | None,
         table: PageTable,
         checking: PooledModel | None = None,
-        given: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Starts without texts.
 
         Args:
             alone: the decoder, for one text.
-            together: the decoder for a token of each of several texts, with the same pools; None for one text only.
+            together: the decoder for a token of each of several texts, with the same pools; None if each steps alone.
             table: the pages, all of them free.
             checking: the decoder for several tokens of one text, with logits after each; None if none are checked.
-            given: inputs that are the same in all calls, such as keys and values of a source.
         """
-        self._given = dict(given or {})
         self._alone, self._together, self._checking, self.table = alone, together, checking, table
+        self._stacked = _StackedInputs()
         pools = alone.pools
         self._arrays = list(pools.arrays.values())
         self.nbytes = pools.nbytes
 
     def step(self, texts: Sequence[PagedText], tokens: Sequence[Sequence[int]]) -> np.ndarray:
         """See `TextStates`."""
-        run = self._alone if len(texts) == 1 or self._together is None else self._together
+        if len(texts) > 1 and self._together is None:
+            for text in texts:
+                self.reserve(text, text.length + len(tokens[0]))
+            return np.concatenate([self.step([text], [row]) for text, row in zip(texts, tokens, strict=True)])
+        run = self._together if len(texts) > 1 and self._together is not None else self._alone
         return self._run(run, texts, tokens, [len(tokens[0]) - 1])[:, 0]
 
     def check(self, text: PagedText, tokens: Sequence[int]) -> np.ndarray:
@@ -62,7 +91,7 @@ class TextPool(TextStates):
             starts=past - lengths,
             page_table=np.stack([text.table for text in texts]),
             past=np.empty((past, 0), np.int8),
-            **self._given,
+            **self._stacked.of([text.given for text in texts]),
         )
         for text in texts:
             text.length += count

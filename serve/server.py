@@ -25,9 +25,9 @@ from starlette.types import Receive, Scope, Send
 
 from ..frontend.errors import ModelError
 from ..lm.grammar import GrammarError
-from ..lm.model import LanguageModel
 from ..lm.request import End
 from ..lm.sampling import SamplingOptions
+from ..lm.text_model import TextModel
 from ..support.errors import InputError
 from .metrics import Metrics
 from .replies import Reply, encoded, error_of, event
@@ -75,7 +75,7 @@ class TextServer:
         app: the application for an ASGI server.
     """
 
-    def __init__(self, model: LanguageModel, engine: Engine, options: ServerOptions) -> None:
+    def __init__(self, model: TextModel, engine: Engine, options: ServerOptions) -> None:
         self._model, self._engine, self._options = model, engine, options
         self._metrics, self._created, self._open = Metrics(engine), int(time.time()), 0
         self._page = _PAGE.read_bytes()
@@ -143,9 +143,9 @@ class TextServer:
         texts: list[TextStream] = []
         try:
             # Other requests continue meanwhile.
-            for tokens in await run_in_threadpool(text_request.tokens, self._model.tokenizer):
+            for inputs in await run_in_threadpool(text_request.inputs, self._model):
                 for number in range(text_request.count):
-                    text = TextStream(text_request, tokens, number, self._ended)
+                    text = TextStream(text_request, inputs, number, self._ended)
                     await run_in_threadpool(self._engine.submit, text.request)  # which reads the grammar
                     texts.append(text)
         except BaseException as error:  # also a cancelled request

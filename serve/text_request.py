@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ..lm.grammar import json_schema
+from ..lm.request import Source
 from ..lm.sampling import SamplingOptions
-from ..lm.tokenizer import TextTokenizer
+from ..lm.text_model import TextModel
 from ..support.errors import OptionError
 from .request_error import RequestError
 from .request_forms import MOST_TEXTS, ChatForm, CompletionForm, Message, ResponseFormat, TextForm, read_form, wrong
@@ -66,13 +67,14 @@ class TextRequest:
         """True if it is an answer in a chat."""
         return isinstance(self.prompts[0], ChatPrompt)
 
-    def tokens(self, tokenizer: TextTokenizer) -> list[list[int]]:
-        """Returns the tokens of each prompt; takes long for long prompts.
+    def inputs(self, model: TextModel) -> list[tuple[Sequence[int], Source | None]]:
+        """Returns the tokens to continue and the source for each prompt; takes long for long prompts.
 
         Raises:
             RequestError: a token is not one of the model's.
+            InputError: the model takes no text.
         """
-        return [_tokens(prompt, tokenizer) for prompt in self.prompts]
+        return [_inputs(prompt, model) for prompt in self.prompts]
 
     def sampling_of(self, number: int) -> SamplingOptions:
         """Returns the sampling options of a text; each text of a prompt has its own seed."""
@@ -80,13 +82,14 @@ class TextRequest:
         return self.sampling if seed is None else replace(self.sampling, seed=(seed + number) % (1 << 64))
 
 
-def _tokens(prompt: Prompt, tokenizer: TextTokenizer) -> list[int]:
+def _inputs(prompt: Prompt, model: TextModel) -> tuple[Sequence[int], Source | None]:
+    count = model.tokenizer.count
     if isinstance(prompt, tuple):
-        unknown = next((token for token in prompt if token >= tokenizer.count), None)
+        unknown = next((token for token in prompt if token >= count), None)
         if unknown is not None:
-            raise wrong("prompt", f"has the token {unknown}, and the model has {tokenizer.count} tokens")
-        return list(prompt)
-    return tokenizer.encode(prompt if isinstance(prompt, str) else tokenizer.chat(prompt.messages))
+            raise wrong("prompt", f"has the token {unknown}, and the model has {count} tokens")
+        return model.prompt_of_tokens(list(prompt))
+    return model.prompt(prompt if isinstance(prompt, str) else model.tokenizer.chat(prompt.messages))
 
 
 def read_chat(body: bytes, model: str, sampling: SamplingOptions) -> TextRequest:

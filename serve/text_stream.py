@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from ..lm.request import End, Piece, Request
+from ..lm.request import End, Piece, Request, Source
 from .text_request import TextRequest
 
 
@@ -21,13 +21,17 @@ class TextStream:
     """
 
     def __init__(
-        self, text_request: TextRequest, tokens: list[int], number: int, ended: Callable[[TextStream], None]
+        self,
+        text_request: TextRequest,
+        inputs: tuple[Sequence[int], Source | None],
+        number: int,
+        ended: Callable[[TextStream], None],
     ) -> None:
         """Makes the request for an engine.
 
         Args:
             text_request: what the client asks for.
-            tokens: the tokens of the prompt.
+            inputs: the tokens of the prompt, and the source if there is one.
             number: the number of the text among those of the prompt.
             ended: called in the event loop at the end of the text, even if it is not read.
         """
@@ -36,10 +40,9 @@ class TextStream:
         self._arrived = asyncio.Event()
         self.first_seconds: float | None = None
         self.seconds: float | None = None
-        sampling = text_request.sampling_of(number)
-        self.request = Request(
-            tokens, self._deliver, sampling, text_request.most, text_request.stop, text_request.logprobs
-        )
+        sampling, (tokens, source) = text_request.sampling_of(number), inputs
+        most, stop, logprobs = text_request.most, text_request.stop, text_request.logprobs
+        self.request = Request(tokens, self._deliver, sampling, most, stop, logprobs, source)
 
     def _deliver(self, item: Piece | End) -> None:
         with suppress(RuntimeError):  # the loop is closed: the server has ended

@@ -7,11 +7,15 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..support.packages import require_package
 from . import arguments, model_options, running, text_options
 from .console import progress
 from .flags import UsageError
+
+if TYPE_CHECKING:
+    from ..lm.text_model import TextModel
 
 NAME = "stepwell-serve"
 _DESCRIPTION = """Serves a language model by HTTP, with the interface of OpenAI's API.
@@ -85,7 +89,6 @@ def _run(options: argparse.Namespace) -> int:
     for package in ("gguf", "tokenizers", "jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client"):
         require_package(package, "the server", "serve")
     from ..lm.engine import Engine
-    from ..lm.loading import load
     from ..serve.listening import serve
     from ..serve.server import ServerOptions, TextServer
 
@@ -94,9 +97,7 @@ def _run(options: argparse.Namespace) -> int:
     name = options.name or (path.resolve().name if path.is_dir() else path.stem)
     with _bound(options.host, options.port) as bound:
         with progress(options, f"loading {path.name}"):
-            memory = None if options.memory is None else options.memory * _MEBIBYTE
-            loading = {**text_options.loading_of(options), "batch_invariant": options.batch_invariant}
-            model = load(path, **loading, sequences=options.sequences, memory=memory)
+            model = _loaded(path, options)
         with Engine(model) as engine:
             host, port = bound.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -114,6 +115,29 @@ def _run(options: argparse.Namespace) -> int:
             serve(server.app, bound, engine.close)
     print(f"{NAME}: ended", file=sys.stderr)
     return 0
+
+
+def _loaded(path: Path, options: argparse.Namespace) -> TextModel:
+    """Loads the model.
+
+    Raises:
+        UsageError: an option does not suit it.
+    """
+    from ..lm.encoder_decoder import is_encoder_decoder, load_encoder_decoder
+    from ..lm.loading import load
+
+    memory = None if options.memory is None else options.memory * _MEBIBYTE
+    loading = {**text_options.loading_of(options), "batch_invariant": options.batch_invariant, "memory": memory}
+    if not is_encoder_decoder(path):
+        return load(path, **loading, sequences=options.sequences)
+    unsuited = {"lookup": 0, "draft": None, "cache": "float", "batch_invariant": False, "memory": None}
+    for name, usual in unsuited.items():
+        if loading[name] != usual:
+            raise UsageError(f"--{name.replace('_', '-')} does not apply to {path.name}, an encoder-decoder")
+    model = load_encoder_decoder(path, options.context, threads=options.threads, sequences=options.sequences)
+    if not model.reads_text:
+        raise UsageError(f"{path.name} writes about spectra of speech, which requests cannot have")
+    return model
 
 
 def _bound(host: str, port: int) -> socket.socket:

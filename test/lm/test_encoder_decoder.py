@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ for name in ("gguf", "jinja2", "tokenizers", "torch", "transformers"):
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from stepwell.frontend.errors import ModelError  # noqa: E402
+from stepwell.lm import EncoderDecoder, End, Engine, Piece, Request  # noqa: E402
 from stepwell.support.errors import InputError  # noqa: E402
 
 from .test_folder import write_tokenizer  # noqa: E402
@@ -111,6 +114,74 @@ def test_whisper(tmp_path: Path) -> None:
         model.tokens(spectra[:, :59])
     with pytest.raises(InputError, match="the prompt has 32 tokens, and the context 32"):
         model.tokens(spectra, prompt=[5] * 32)
+
+
+def in_engine(model: EncoderDecoder, requests: Sequence[dict[str, Any]]) -> list[tuple[list[Piece], End]]:
+    """Returns the pieces and the ends of texts that an engine continues at once."""
+    found: list[tuple[list[Piece], End]] = [([], End("error", 0, 0, 0))] * len(requests)
+    done = threading.Semaphore(0)
+
+    def receive(number: int, pieces: list[Piece], event: Piece | End) -> None:
+        if isinstance(event, Piece):
+            pieces.append(event)
+        else:
+            found[number] = pieces, event
+            done.release()
+
+    with Engine(model) as engine:
+        for number, given in enumerate(requests):
+            engine.submit(Request(deliver=partial(receive, number, []), **given))
+        for _ in requests:
+            assert done.acquire(timeout=120)
+        assert engine.figures.free_pages == engine.figures.pages
+    return found
+
+
+def test_t5_in_an_engine(tmp_path: Path) -> None:
+    """Sources of different lengths share a batch, and each text is that of transformers."""
+    reference = written("t5", {**T5, "feed_forward_proj": "relu"}, tmp_path)
+    model = stepwell.lm.load_encoder_decoder(tmp_path, threads=1, sequences=3)
+    sources = [[5, 90, 17, 3, 201, 257], list(range(2, 40)), [40, 8], [5, 90, 17, 3], [201] * 20]
+    requests = [{"tokens": [0], "source": source, "most": 20, "logprobs": 1} for source in sources]
+    for source, (pieces, end) in zip(sources, in_engine(model, requests), strict=True):
+        wanted = by_transformers(reference, torch.tensor([source]), [0], 20)
+        assert [choice.token for piece in pieces for choice in piece.choices] == wanted
+        assert (end.tokens, end.error) == (len(wanted), "")
+        assert all(choice.logprob == choice.top[0][2] <= 0 for piece in pieces for choice in piece.choices)
+
+
+def test_stop_texts_and_pages_that_run_out(tmp_path: Path) -> None:
+    """A stop text ends a text; a text that gave up its pages is the same as before."""
+    written("t5", T5, tmp_path)
+    model = stepwell.lm.load_encoder_decoder(tmp_path, threads=1, sequences=2)
+    whole = model.generate("Once", most=30)
+    stop = whole[len(whole) // 2 :][:3]
+    assert model.generate("Once", most=30, stop=[stop]) == whole[: whole.index(stop)]
+    source = model.tokenizer.encode_whole("Once")
+    ((pieces, end),) = in_engine(model, [{"tokens": [0], "source": source, "most": 30, "stop": [stop]}])
+    assert ("".join(piece.text for piece in pieces), end.reason) == (whole[: whole.index(stop)], "stop")
+    with Engine(model) as engine:
+        for source in (None, [1] * 49, np.zeros((2, 2), np.float32)):
+            with pytest.raises(InputError, match="the source "):
+                engine.submit(Request([0], lambda _: None, source=source))
+
+
+def test_whisper_in_an_engine(tmp_path: Path) -> None:
+    reference = written("whisper", WHISPER, tmp_path)
+    model = stepwell.lm.load_encoder_decoder(tmp_path, threads=1, sequences=2)
+    random = np.random.default_rng(0)
+    spectra = [random.standard_normal((8, 60), np.float32) for _ in range(3)]
+    prompts = ([5, 9, 11], [5], [5, 9])
+    requests = [
+        {"tokens": prompt, "source": source, "most": 12, "logprobs": 0}
+        for prompt, source in zip(prompts, spectra, strict=True)
+    ]
+    for given, (pieces, _) in zip(requests, in_engine(model, requests), strict=True):
+        more = {"begin_suppress_tokens": WHISPER["begin_suppress_tokens"]}
+        wanted = by_transformers(reference, torch.from_numpy(given["source"][None]), given["tokens"], 12, **more)
+        assert [choice.token for piece in pieces for choice in piece.choices] == wanted
+    with pytest.raises(InputError, match="takes no text"):
+        model.prompt("text")
 
 
 def test_models_of_the_other_kind(tmp_path: Path) -> None:

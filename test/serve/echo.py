@@ -18,7 +18,12 @@ class EchoEngine:
     """Answers with the tokens of the prompt, again and again; those of a prompt with "#fail" end with an error."""
 
     def __init__(self, tokenizer: TextTokenizer, context: int = 64) -> None:
-        self.model = SimpleNamespace(tokenizer=tokenizer, context=context)
+        self.model = SimpleNamespace(
+            tokenizer=tokenizer,
+            context=context,
+            prompt=lambda text: (tokenizer.encode(text), None),
+            prompt_of_tokens=lambda tokens: (tokens, None),
+        )
         self.figures, self.seen, self._context = (
             SimpleNamespace(**asdict(EngineFigures(memory_bytes=1000))),
             [],

@@ -130,13 +130,16 @@ def of_source(inputs: Mapping[str, ir.Value], layer: int) -> tuple[ir.Value, ir.
     return inputs[f"cross.{layer}.key"], inputs[f"cross.{layer}.value"]
 
 
-def decoder_info(name: str, layers: int, heads: int, depth: int, vocabulary: int) -> ModelInfo:
+def decoder_info(
+    name: str, layers: int, heads: int, depth: int, vocabulary: int, more: tuple[ValueInfo, ...] = ()
+) -> ModelInfo:
     """Returns the inputs and outputs of the step of a decoder that also attends to a source.
 
-    Keys and values of the source are inputs `cross.0.key` [batch, heads, source, depth] and so on.
+    Keys and values of the source are inputs `cross.0.key` [batch, heads, source, depth] and so on; `more` inputs come
+    last.
     """
     source = source_caches(layers, heads, depth, "source")
-    return step_info(name, layer_caches(layers, heads, depth, depth), vocabulary, source)
+    return step_info(name, layer_caches(layers, heads, depth, depth), vocabulary, (*source, *more))
 
 
 def source_caches(layers: int, heads: int, depth: int, length: str | int) -> tuple[ValueInfo, ...]:

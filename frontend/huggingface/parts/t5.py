@@ -8,12 +8,12 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.dims import Dim
-from ....dialects.stepwell.elementwise import AddOp, MaximumOp, MinimumOp, MulOp, SelectOp, SubOp
+from ....dialects.stepwell.elementwise import AddOp, LessOp, MaximumOp, MinimumOp, MulOp, SelectOp, SubOp
 from ....dialects.stepwell.elementwise.activation import GeluOp, ReluOp, SiluOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....passes.graph.values import dimension
 from ...build import emit, gathered, integers, known_dim, numbered, scalar
-from ...decoder_step import FLOAT, INDEX, StepPositions
+from ...decoder_step import FLOAT, INDEX, SOURCE_LENGTHS, StepPositions
 from ...errors import ModelError
 from ...imported import ModelInfo, ValueInfo
 from .part import ModelPart, decoder_info, grown, of_source, source_caches
@@ -127,13 +127,16 @@ class T5Decoder(_T5):
 
     def info(self, name: str) -> ModelInfo:
         """See `ModelPart`."""
-        return decoder_info(name, self._decoder_layers, self._heads, self._depth, len(self.array("shared.weight")))
+        lengths, vocabulary = ValueInfo(SOURCE_LENGTHS, INDEX, ("batch",)), len(self.array("shared.weight"))
+        return decoder_info(name, self._decoder_layers, self._heads, self._depth, vocabulary, (lengths,))
 
     def build(self, inputs: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
         """See `ModelPart`."""
         past = known_dim(inputs["past.0.key"], 2, "the length of the past")
         length = known_dim(inputs["input_ids"], 1, "the number of new tokens")
         mask, found = self._scores(past, length, inputs["starts"]), dict[str, ir.Value]()
+        source = numbered(known_dim(inputs["cross.0.key"], 2, "the number of tokens of the source"))
+        seen = emit(LessOp, source, emit(ExpandDimsOp, inputs[SOURCE_LENGTHS], axes=(1, 2, 3)))
         value = self.embedded("shared.weight", inputs["input_ids"])
         for layer in range(self._decoder_layers):
             scope = f"decoder.block.{layer}"
@@ -145,7 +148,7 @@ class T5Decoder(_T5):
             value = emit(AddOp, value, self.attended(f"{name}.o", query, *kept.values(), mask, 1.0))
             name = f"{scope}.layer.1.EncDecAttention"
             query = self.heads(f"{name}.q", self._norm(f"{scope}.layer.1.layer_norm", value), self._heads)
-            value = emit(AddOp, value, self.attended(f"{name}.o", query, *of_source(inputs, layer), None, 1.0))
+            value = emit(AddOp, value, self.attended(f"{name}.o", query, *of_source(inputs, layer), seen, 1.0))
             value = self._opened(f"{scope}.layer.2", value)
         value = self._norm("decoder.final_layer_norm", gathered(value, inputs["selected"], 1))
         if self._config.get("scale_decoder_outputs", self._config.get("tie_word_embeddings") is not False):
