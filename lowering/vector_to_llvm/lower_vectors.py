@@ -11,6 +11,7 @@ from mlir.dialects.transform import interpreter
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
+from .reversed_reads import read_backwards
 
 # Contractions come first, as outer products: their operands are then rows, which the second group reads from memory one
 # by one. sink_mem_ops replaces the extraction from a loaded vector by the broadcast of a loaded scalar, one
@@ -54,7 +55,8 @@ class LowerVectorsPass(Pass):
         --> vector.fma %row, %column, %accumulator : vector<16xf32>, six times
 
     Transfers from and to memory that is not contiguous become scalar accesses here: upstream would convert them to
-    loops, and sink_mem_ops would then move loads that depend on the loop out of it.
+    loops, and sink_mem_ops would then move loads that depend on the loop out of it. Gathers of consecutive elements in
+    reverse order become loads.
 
     Products and sums may become one instruction without the rounding between them (`fastmath<contract>`).
 
@@ -66,11 +68,13 @@ class LowerVectorsPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every function."""
         exact, contract = (ir.Attribute.parse(f"#arith.fastmath<{flag}>") for flag in ("none", "contract"))
-        for inner in ops_named(op, *_FLOAT_OPS, *_TRANSFERS):
+        for inner in ops_named(op, *_FLOAT_OPS, *_TRANSFERS, "vector.gather"):
             if inner.name in _FLOAT_OPS and inner.attributes["fastmath"] == exact:
                 inner.attributes["fastmath"] = contract
             elif inner.name in _TRANSFERS and _is_strided(inner):
                 _unroll(inner)
+            elif inner.name == "vector.gather":
+                read_backwards(inner)
         script = ir.Module.parse(_SCRIPT)
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 

@@ -14,7 +14,6 @@ from ....dialects.stepwell.movement import (
     DynamicPadOp,
     DynamicSliceOp,
     ExpandDimsOp,
-    ReverseOp,
     ScatterOp,
     SqueezeOp,
     TileOp,
@@ -118,13 +117,6 @@ def repeat(node: AtenNode, input: ir.Value, repeats: Sequence[AtenSize]) -> ir.V
     for axis, count in enumerate(repeats):
         sizes += [count, extent(value, axis)]
     return reshaped(emit(DynamicBroadcastToOp, spread, extents(sizes)), node.shape())
-
-
-@imports("aten.flip.default")
-def flip(node: AtenNode, input: ir.Value, dims: Sequence[int]) -> ir.Value:
-    """Elements in reverse order along dimensions."""
-    axes = axes_of(input, dims) if dims else ()
-    return emit(ReverseOp, input, axes=axes) if axes else input
 
 
 @imports("aten.slice.Tensor")
@@ -338,20 +330,6 @@ def _put(input: ir.Value, updates: ir.Value, axis: int, indices: ir.Value) -> ir
 def copy(node: AtenNode, input: ir.Value, src: ir.Value) -> ir.Value:
     """The elements of another tensor in the shape and type of this one."""
     return broadcast(cast(src, dtype(input)), node.sizes())
-
-
-@imports("aten.roll.default")
-def roll(node: AtenNode, input: ir.Value, shifts: Sequence[AtenSize], dims: Sequence[int]) -> ir.Value:
-    """Elements moved along dimensions; those beyond the end come to the start. Without dimensions the flat tensor."""
-    value = input if dims else line_of(input)
-    for shift, axis in zip(shifts, dims or (0,), strict=True):
-        count = extent(value, axis_of(value, axis))
-        cut = emit(ew.SubOp, count, emit(ew.ModOp, scalar_size(shift), count))
-        bound, along = emit(ExpandDimsOp, cut, axes=(0,)), integers([axis_of(value, axis)])
-        tail = emit(DynamicSliceOp, value, bound, integers([_END]), along)
-        head = emit(DynamicSliceOp, value, integers([0]), bound, along)
-        value = joined([tail, head], axis_of(value, axis))
-    return reshaped(value, node.shape())
 
 
 @imports("aten.stack.default")

@@ -236,6 +236,8 @@ MOVEMENTS = {
     "crop": lambda x: nnf.pad(x, (-1, 1, 1, -2)),
     "roll": lambda x: x.roll((1, -2), (0, 2)),
     "roll flat": lambda x: x.roll(5),
+    "roll one axis twice": lambda x: x.roll((1, 2, 1), (0, 1, 0)),
+    "roll all axes": lambda x: x.roll((2, -1, 4), (2, 1, 0)),
     "unfold": lambda x: x.unfold(2, 3, 1),
     "tile": lambda x: x.tile(2, 1),
     "movedim": lambda x: x.movedim(0, 2),
@@ -254,6 +256,14 @@ MOVEMENTS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=str)
 def test_movements(dtype):
     check(MOVEMENTS, numbers(dtype, 3, 4, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.bool, torch.bfloat16], ids=str)
+def test_flips_of_long_rows(dtype):
+    check(
+        {"long": lambda x: x.flip(1), "both": lambda x: x.flip((0, 1)) | x if dtype is torch.bool else x.flip(-1) + x},
+        numbers(dtype, 3, 133),
+    )
 
 
 def test_padding():
