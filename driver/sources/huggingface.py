@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ...runtime.program import Shape
 from ...support.short_repr import short_repr
-from .source import ModelSource
+from .folder import FolderSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,16 +19,10 @@ if TYPE_CHECKING:
 
 @short_repr
 @dataclass(frozen=True)
-class HuggingFaceSource(ModelSource):
+class HuggingFaceSource(FolderSource):
     """A folder with `config.json`, which is its contents, and weights in safetensors."""
 
     kind: ClassVar[str] = "huggingface"
-
-    @property
-    def folder(self) -> Path:
-        """The folder."""
-        assert self.path is not None, "a folder is given by its path"
-        return self.path
 
     def describe(self) -> ModelInfo:
         """See `ModelSource`."""
@@ -44,10 +37,3 @@ class HuggingFaceSource(ModelSource):
         from ...frontend.huggingface import importer
 
         return importer.import_model(self.folder, context, shapes)
-
-    @property
-    def side_files(self) -> Sequence[Path]:
-        """The weights."""
-        from ...frontend.huggingface.folder import weight_files
-
-        return weight_files(self.folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ...runtime.cache.keys import key_of
 from ...runtime.program import Shape
 from ...support.short_repr import short_repr
-from .source import ModelSource
+from .folder import FolderSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @short_repr
 @dataclass(frozen=True)
-class HuggingFacePartSource(ModelSource):
+class HuggingFacePartSource(FolderSource):
     """A part of the model in a folder with `config.json`, which is its contents, and weights in safetensors.
 
     Attributes:
@@ -42,12 +42,6 @@ class HuggingFacePartSource(ModelSource):
         """
         return cls((folder / "config.json").read_bytes(), folder, part=part)
 
-    @property
-    def folder(self) -> Path:
-        """The folder."""
-        assert self.path is not None, "a folder is given by its path"
-        return self.path
-
     def describe(self) -> ModelInfo:
         """See `ModelSource`."""
         from ...frontend.huggingface.parts import importer
@@ -61,13 +55,6 @@ class HuggingFacePartSource(ModelSource):
         from ...frontend.huggingface.parts import importer
 
         return importer.import_part(self.folder, self.part, context, shapes)
-
-    @property
-    def side_files(self) -> Sequence[Path]:
-        """The weights."""
-        from ...frontend.huggingface.folder import weight_files
-
-        return weight_files(self.folder)
 
     @property
     def fingerprint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

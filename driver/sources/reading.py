@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,16 @@ def _built_in() -> dict[str, type[ModelSource]]:
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if f"{__package__}.{module.name}" != __name__:
             importlib.import_module(f"{__package__}.{module.name}")
-    found = {kind.kind: kind for kind in ModelSource.__subclasses__() if isinstance(kind.kind, str)}
+    found = {kind.kind: kind for kind in _subclasses(ModelSource) if isinstance(kind.kind, str) and kind.kind}
     for name, kind in found.items():
         add_format(name, kind.suffixes)
     return found
+
+
+def _subclasses(kind: type[ModelSource]) -> Iterator[type[ModelSource]]:
+    for found in kind.__subclasses__():
+        yield found
+        yield from _subclasses(found)
 
 
 _KINDS = _built_in()
