@@ -11,7 +11,7 @@ from ..driver.options import Options
 from ..driver.sources.paged import PagedSource
 from ..support.errors import InputError
 from .model import LanguageModel, ProposalSources
-from .model_file import read_model
+from .model_file import ModelFile, read_model
 from .page_sizes import PAGE_SIZE, bytes_per_token, pasts
 from .recurrent import load_recurrent
 from .text_states import CHUNK
@@ -83,6 +83,34 @@ def load(
             raise InputError("lookup, draft and cache are for models with keys and values; this one has other states")
         kept = (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
         return load_recurrent(stored, context, threads, sequences, kept, batch_invariant)
+    lookup, drafted = (max(0, min(count, context - 2)) for count in (lookup, drafted if draft is not None else 0))
+    smaller = _load_draft(draft, tokenizer, context, threads, cache) if draft is not None and drafted else None
+    proposal_sources = ProposalSources(lookup, smaller, drafted)
+    return _compiled(stored, context, threads, cache, sequences, memory, proposal_sources, batch_invariant)
+
+
+def _compiled(
+    stored: ModelFile,
+    context: int,
+    threads: int | None,
+    cache: CacheForm,
+    sequences: int = 1,
+    memory: int | None = None,
+    proposal_sources: ProposalSources | None = None,
+    batch_invariant: bool = False,
+) -> LanguageModel:
+    """Compiles a model with keys and values; see `load`.
+
+    Args:
+        stored: the model.
+        context: maximum number of tokens of a text.
+        threads: see `load`.
+        cache: see `load`.
+        sequences: see `load`.
+        memory: see `load`.
+        proposal_sources: sources of proposed tokens; None for none.
+        batch_invariant: see `load`.
+    """
     source, pages_of_text = stored.source, -(-context // PAGE_SIZE)
     per_page = PAGE_SIZE * bytes_per_token(source, cache)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
@@ -93,20 +121,17 @@ def load(
     lengths = [1] if context == 2 else [1, (2, most)]
     sizes: dict[str, Any] = {"past": pasts(context, most), "outputs": 1}
     executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
-    lookup, drafted = (max(0, min(count, context - 2)) for count in (lookup, drafted if draft is not None else 0))
-    smaller = _load_draft(draft, tokenizer, context, threads, cache) if draft is not None and drafted else None
-    checking, proposal_sources = None, ProposalSources(lookup, smaller, drafted)
-    if proposal_sources.most:
-        tokens = proposal_sources.most + 1
-        several = 2 if tokens == 2 else (2, tokens)
-        dims = {"past": pasts(context, tokens), "outputs": several, "batch": 1, "length": several}
+    checking, proposed = None, 0 if proposal_sources is None else proposal_sources.most
+    if proposed:
+        several = 2 if proposed == 1 else (2, proposed + 1)
+        dims = {"past": pasts(context, proposed + 1), "outputs": several, "batch": 1, "length": several}
         checking = compile_model(source, threads=threads, options=Options(dims=dims))
     together = None
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
         # A step rounds a token's rows as the step of its text alone does.
         together = compile_model(source, threads=threads, options=Options(dims=sizes, batch_invariant=True))
-    decoders = executable, tokenizer, context, pages, together, sequences, checking
+    decoders = executable, stored.tokenizer, context, pages, together, sequences, checking
     return LanguageModel(*decoders, proposal_sources, batch_invariant)
 
 
@@ -125,4 +150,4 @@ def _load_draft(
     difference = tokenizer.difference(stored.tokenizer)
     if difference:
         raise InputError(f"the draft model {Path(path).name} has other tokens than the model: {difference}")
-    return load(path, min(context, stored.context), threads, cache=cache)
+    return _compiled(stored, min(context, stored.context), threads, cache)
