@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..dialects.core import OpError
 from ..passes.infra.failure import CompileError, Failure, ModelOp
 from ..runtime.host.fallback import Fallback
 
@@ -37,6 +39,22 @@ class ModelError(CompileError):
     def __str__(self) -> str:
         node = f"node '{self.node}' ({self.op_type})" if self.op_type else self.node
         return ": ".join(part for part in (self.model, node, self.reason) if part)
+
+
+@contextmanager
+def naming(model: str, misfit: str = "has tensors that do not fit together") -> Iterator[None]:
+    """Names a model in errors while it is imported.
+
+    Args:
+        model: its name.
+        misfit: the beginning of the message if an op does not accept its operands.
+    """
+    try:
+        yield
+    except OpError as error:
+        raise ModelError(f"{misfit}: {error}", model=model) from error
+    except ModelError as error:
+        raise error.at(model=model) from error.__cause__
 
 
 class NodeError(ModelError):

@@ -14,7 +14,7 @@ from ..driver.options import Options
 from ..driver.sources.huggingface_part import HuggingFacePartSource
 from ..driver.sources.paged import PagedSource
 from ..frontend.decoder_step import SOURCE_LENGTHS
-from ..frontend.errors import ModelError
+from ..frontend.errors import ModelError, naming
 from ..frontend.huggingface.parts.importer import family_of
 from ..frontend.json_file import read_json
 from ..runtime.executable import Executable
@@ -82,7 +82,7 @@ def load_encoder_decoder(
         InputError: `context` or `source` is out of range.
     """
     path = Path(path)
-    try:
+    with naming(path.name):
         family, config = family_of(path)
         if family is None or family.state != "source":
             raise ModelError(
@@ -95,8 +95,6 @@ def load_encoder_decoder(
         start = settings.get("decoder_start_token_id")
         if not isinstance(start, int):
             raise ModelError("config.json lacks the number 'decoder_start_token_id'")
-    except ModelError as error:
-        raise error.at(model=path.name) from error.__cause__
     most = family.context_of(config)
     context = most if context is None else context
     if not 1 < context <= most:

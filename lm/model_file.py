@@ -10,7 +10,7 @@ from ..driver.sources.huggingface_part import HuggingFacePartSource
 from ..driver.sources.onnx_decoder import OnnxDecoderSource
 from ..driver.sources.reading import read_source
 from ..driver.sources.source import ModelSource
-from ..frontend.errors import ModelError
+from ..frontend.errors import ModelError, naming
 from ..frontend.gguf.architectures import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
 from ..frontend.huggingface.folder import read_folder
@@ -45,7 +45,7 @@ def read_model(path: Path) -> ModelFile:
     Raises:
         ModelError: it is damaged, or its decoder or tokenizer is not supported.
     """
-    try:
+    with naming(path.name):
         if path.suffix == ".onnx" or (path.is_dir() and is_decoder_folder(path)):
             found = read_decoder_folder(path)
             return ModelFile(OnnxDecoderSource.at(found.model), tokenizer_of_folder(found.folder), found.context)
@@ -62,5 +62,3 @@ def read_model(path: Path) -> ModelFile:
         file = read_folder(path) if path.is_dir() else read_gguf(path)
         tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)
         return ModelFile(source, tokenizer, DecoderSizes.of(file).context)
-    except ModelError as error:
-        raise error.at(model=path.name) from error.__cause__

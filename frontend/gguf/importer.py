@@ -8,10 +8,9 @@ from pathlib import Path
 
 from mlir import ir
 
-from ...dialects.core import OpError
 from ...dialects.dims import Dim
 from ...dialects.registry import load_dialects
-from ..errors import ModelError
+from ..errors import naming
 from ..imported import ImportedModel, ModelInfo
 from ..main_signature import module_of
 from .architectures import DecoderSizes
@@ -41,10 +40,8 @@ def describe_decoder(read: Callable[[], GgufFile], name: str) -> ModelInfo:
     Raises:
         ModelError: it is damaged, or holds something that cannot be imported.
     """
-    try:
+    with naming(name):
         return info_of(DecoderSizes.of(read()), name)
-    except ModelError as error:
-        raise error.at(model=name) from error.__cause__
 
 
 def import_decoder(
@@ -63,13 +60,8 @@ def import_decoder(
         NeedsShapes: a shape is missing.
     """
     load_dialects(context)
-    with context, ir.Location.unknown():
-        try:
-            return _imported(read(), name, shapes)
-        except OpError as error:
-            raise ModelError(f"has tensors that do not fit together: {error}", model=name) from error
-        except ModelError as error:
-            raise error.at(model=name) from error.__cause__
+    with naming(name), context, ir.Location.unknown():
+        return _imported(read(), name, shapes)
 
 
 def _imported(file: GgufFile, name: str, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:

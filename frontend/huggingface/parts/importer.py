@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from mlir import ir
 
-from ....dialects.core import OpError
 from ....dialects.dims import Dim
 from ....dialects.registry import load_dialects
-from ...errors import ModelError
+from ...errors import ModelError, naming
 from ...imported import ImportedModel, ModelInfo
 from ...json_file import read_json
 from ...main_signature import module_of
@@ -87,10 +86,8 @@ def describe_part(folder: Path, part: str) -> ModelInfo:
     Raises:
         ModelError: the folder is damaged, or has no such part.
     """
-    try:
+    with naming(folder.name):
         return _part(folder, part).info(folder.name)
-    except ModelError as error:
-        raise error.at(model=folder.name) from error.__cause__
 
 
 def import_part(folder: Path, part: str, context: ir.Context, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
@@ -106,15 +103,10 @@ def import_part(folder: Path, part: str, context: ir.Context, shapes: Mapping[st
         ModelError: the folder is damaged, or has no such part.
     """
     load_dialects(context)
-    with context, ir.Location.unknown():
-        try:
-            found = _part(folder, part)
-            info = found.info(folder.name)
-            return ImportedModel(module_of(info, shapes, found.build), found.parameters, folder.name, info)
-        except OpError as error:
-            raise ModelError(f"has tensors that do not fit together: {error}", model=folder.name) from error
-        except ModelError as error:
-            raise error.at(model=folder.name) from error.__cause__
+    with naming(folder.name), context, ir.Location.unknown():
+        found = _part(folder, part)
+        info = found.info(folder.name)
+        return ImportedModel(module_of(info, shapes, found.build), found.parameters, folder.name, info)
 
 
 def _part(folder: Path, part: str) -> ModelPart:

@@ -6,13 +6,11 @@ lengths end at the same position, so that caches grow at their end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import OpError
 from ....dialects.dims import Dim
 from ....dialects.registry import load_dialects, view_of
 from ....dialects.stepwell.blocks import BlockMatmulOp
@@ -22,7 +20,7 @@ from ....dialects.stepwell.movement import ExpandDimsOp
 from ....passes.graph.values import dimension
 from ...build import cast, constant, emit, gathered, known_dim, numbered, rank, shape
 from ...decoder_step import text_positions
-from ...errors import ModelError
+from ...errors import ModelError, naming
 from ...imported import ImportedModel, ModelInfo, ValueInfo
 from ..importer import Importer
 from ..reading.model import Model, describe_model
@@ -33,6 +31,9 @@ _TOKENS = 1
 
 _BY_ROW = (MatmulOp, BlockMatmulOp, AddOp, SubOp, MulOp, DivOp, TanhOp, CastOp)
 """Ops after which rows can be selected before them, if their other operands are the same for all tokens."""
+
+_MISFIT = "is no decoder of the usual form"
+"""The beginning of the message if an op does not accept its operands."""
 
 
 def describe_decoder(model: Model, names: Mapping[str, str]) -> ModelInfo:
@@ -45,7 +46,7 @@ def describe_decoder(model: Model, names: Mapping[str, str]) -> ModelInfo:
     Raises:
         ModelError: it is no decoder, or not supported.
     """
-    with _naming(model):
+    with naming(model.name, _MISFIT):
         return DecoderForm.of(describe_model(model), names).info(model.name)
 
 
@@ -64,7 +65,7 @@ def import_decoder(
         ModelError: it is damaged, or not supported.
     """
     load_dialects(context)
-    with _naming(model), context, ir.Location.unknown():
+    with naming(model.name, _MISFIT), context, ir.Location.unknown():
         return _DecoderImporter(model, DecoderForm.of(describe_model(model), names), shapes).run()
 
 
@@ -109,17 +110,6 @@ class _DecoderImporter(Importer):
             )
         chosen = cast(_rows(logits, self._selected), np.float32)
         return [chosen, *(found[port.present] for port in self._form.caches)]
-
-
-@contextmanager
-def _naming(model: Model) -> Iterator[None]:
-    """Names the model in errors."""
-    try:
-        yield
-    except OpError as error:
-        raise ModelError(f"is no decoder of the usual form: {error}", model=model.name) from error
-    except ModelError as error:
-        raise error.at(model=model.name) from error.__cause__
 
 
 def _as_declared(value: ir.Value, info: ValueInfo) -> ir.Value:
