@@ -29,9 +29,9 @@ from ...errors import UnsupportedError
 from ..node import AtenNode
 from ..pairs import Complex
 from ..registry import AtenHandler, handler_for, imports, imports_complex
-from . import arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction
+from . import arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction, reordering
 
-_FAMILIES = (arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction)
+_FAMILIES = (arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction, reordering)
 """Families whose handlers are applied to each part; they are registered first."""
 
 _BY_PARTS: dict[tuple[str, ...], tuple[str, ...]] = {
