@@ -53,6 +53,7 @@ def llvm_pipeline(target: str) -> Pipeline:
         (
             "stepwell-lower-copies",
             f"stepwell-lower-matrix-tiles{{target={target}}}",
+            "stepwell-interleave-epilogues",
             "stepwell-lower-vectors",
             # Before loops are duplicated.
             f"stepwell-prefetch-rows{{target={target}}}",
