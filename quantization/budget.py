@@ -12,6 +12,8 @@ from .options import QuantizationOptions
 from .plan import Plan, ProductPlan
 from .switches import OutputErrors
 
+_LEAST_PART = 0.1
+"""Least part of a product's own error that is taken to be in the outputs': estimates may be around 0."""
 _WORTH = 0.9
 """Largest error with a cure, relative to the one without, at which the cure is applied: a choice."""
 Measure = Callable[[Sequence[int]], OutputErrors]
@@ -172,7 +174,7 @@ def _steps(plan: Plan, parts: Sequence[Contribution], alone: Mapping[tuple[int, 
         ladder = _ladder(item, index, alone)
         plain = alone[index, ladder[0]]
         # The error of the product alone may differ from its part in the whole error, which is what counts here.
-        weight = max(parts[index].square, 0.0) / plain if plain else 0.0
+        weight = max(parts[index].square / plain, _LEAST_PART) if plain else 0.0
         rank = np.inf
         for place, (low, high) in enumerate(pairwise(ladder)):
             gained = weight * (alone[index, low] - alone[index, high])

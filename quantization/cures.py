@@ -9,7 +9,7 @@ import numpy as np
 
 from .forms import NarrowActivation, Narrower, Width
 from .observation import Activation
-from .options import RangeMethod
+from .options import LEAST_BLOCK, RangeMethod
 from .plan import Plan, ProductPlan
 from .preparation import smoothing_factors
 from .reasons import FaultKind, QuantizationFault, faults
@@ -23,7 +23,6 @@ _LEAST_SHARE = 0.005
 """Least share of the error of a product that cures are tried for: a choice."""
 _SMOOTHING = 0.5
 """Exponent of smoothing, the SmoothQuant paper's default."""
-_LEAST_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -118,12 +117,13 @@ class _BlockCures:
         bits = options.bits
         if fault.kind is FaultKind.WEIGHT_OUTLIERS and (wide := _few(fault.channels, product.channels)):
             yield make.in_blocks(bits, options.block, "channels with outliers of the weights in float", wide)
+        yield make.in_blocks(bits, options.block, "ranges by mse", rounding="clipped")
         block = options.block // 2
-        while block >= _LEAST_BLOCK:
+        while block >= LEAST_BLOCK:
             yield make.in_blocks(bits, block, f"blocks of {block}")
             block //= 2
         if gram is not None and product.is_matrix:
-            yield make.in_blocks(bits, options.block, "errors compensated", compensates=True)
+            yield make.in_blocks(bits, options.block, "errors compensated", rounding="compensated")
         if options.symmetric:
             return
         if bits == 4 and not options.has_budget:

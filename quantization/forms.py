@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from .blocks import BlockWeights, by_gptq, to_nearest
+from .blocks import BlockWeights, by_gptq, by_least_error, to_nearest
 from .float_model import FloatProduct
 from .options import QuantizationOptions
 from .scales import ActivationScale, ChannelWeights
 
+WeightRounding = Literal["nearest", "clipped", "compensated"]
+"""To the nearest number of the block's range; of the range with the least error; or by GPTQ."""
 _Stored = BlockWeights | ChannelWeights
 
 
@@ -92,14 +95,16 @@ class Narrower:
         return Width(name, self.product.weight_of(values), nbytes, bits, found, activation, wide, cure)
 
     def in_blocks(
-        self, bits: int, block: int, cure: str = "", wide: tuple[int, ...] = (), compensates: bool = False
+        self, bits: int, block: int, cure: str = "", wide: tuple[int, ...] = (), rounding: WeightRounding = "nearest"
     ) -> Width:
         """Returns a form of the weights alone, with a scale for each block of a column."""
         matrix = self.product.matrix.copy()
         rows = self.product.rows_of(wide)
         matrix[rows] = 0.0
-        if compensates and self.gram is not None:
+        if rounding == "compensated" and self.gram is not None:
             found = by_gptq(matrix, self.gram, bits, block, self.options.symmetric)
+        elif rounding == "clipped":
+            found = by_least_error(matrix, bits, block, self.options.symmetric)
         else:
             found = to_nearest(matrix, bits, block, self.options.symmetric)
         values = found.values

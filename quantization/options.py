@@ -12,7 +12,7 @@ Method = Literal["static", "dynamic", "weights"]
 RangeMethod = Literal["minmax", "percentile", "entropy", "mse"]
 WeightMethod = Literal["rtn", "gptq", "awq"]
 _CHOICES = {"method": Method, "ranges": RangeMethod, "algorithm": WeightMethod}
-_BITS, _LEAST_BLOCK, _GREATEST_BLOCK = (4, 8), 16, 1 << 15
+_BITS, LEAST_BLOCK, _GREATEST_BLOCK = (4, 8), 16, 1 << 15
 """Widths and block sizes: MatMulNBits takes 16 and more (ONNX Runtime, ContribOperators.md); the most is a choice."""
 
 
@@ -73,8 +73,8 @@ class QuantizationOptions:
         is_power = self.block & (self.block - 1) == 0
         self._require(
             "block",
-            is_power and _LEAST_BLOCK <= self.block <= _GREATEST_BLOCK,
-            f"a power of two from {_LEAST_BLOCK} to {_GREATEST_BLOCK}",
+            is_power and LEAST_BLOCK <= self.block <= _GREATEST_BLOCK,
+            f"a power of two from {LEAST_BLOCK} to {_GREATEST_BLOCK}",
         )
         self._require("smooth", 0.0 <= self.smooth <= 1.0, "0 to 1")
         for name in ("max_error", "max_kld", "target_bytes"):

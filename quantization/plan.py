@@ -12,7 +12,7 @@ from .blocks import awq_factors
 from .float_model import FloatModel, FloatProduct
 from .forms import NarrowActivation, Narrower, Width, in_float
 from .observation import Activation
-from .options import QuantizationOptions
+from .options import LEAST_BLOCK, QuantizationOptions
 from .preparation import by_activation, scale_activations
 from .scales import activation_scale
 
@@ -25,6 +25,8 @@ FOLLOWERS = frozenset(
 """Operators that read the narrow form of an activation if a product does, so that its wide form is not needed."""
 FOR_BLOCKS = 21
 """The first opset whose DequantizeLinear takes blocks, which weights of convolutions are stored in."""
+_LARGE_BLOCK = 128
+"""Block of weights in 8 bits whose scales take few bytes: the largest that is usual."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,24 @@ def _narrow(options: QuantizationOptions, activation: Activation | None) -> Narr
 def _weights(product: FloatProduct, options: QuantizationOptions, seen: Mapping[str, Activation]) -> list[Width]:
     widths = (8, 4) if options.has_budget and options.bits == 4 else (options.bits,)
     compensates = options.algorithm == "gptq" and product.is_matrix and product.data in seen
+    rounding = "compensated" if compensates else "nearest"
     made = Narrower(product, options, seen[product.data].gram if compensates else None)
-    forms = [made.in_blocks(bits, options.block, compensates=compensates) for bits in widths]
+    forms = [made.in_blocks(bits, options.block, rounding=rounding) for bits in widths]
+    if options.has_budget and options.cures:
+        forms[1:1] = _between(made, options)
     return [in_float(product), *forms]
+
+
+def _between(made: Narrower, options: QuantizationOptions) -> list[Width]:
+    """Returns further forms that a budget may choose: numbers of fewer scales, or of smaller or clipped ranges."""
+    found = []
+    if options.block < _LARGE_BLOCK:
+        found.append(made.in_blocks(8, _LARGE_BLOCK, f"blocks of {_LARGE_BLOCK}"))
+    if options.bits == 4 and options.block > LEAST_BLOCK:
+        found.append(made.in_blocks(4, LEAST_BLOCK, f"clipped blocks of {LEAST_BLOCK}", rounding="clipped"))
+    if options.bits == 4:
+        found.append(made.in_blocks(4, options.block, "ranges by mse", rounding="clipped"))
+    return found
 
 
 def _scale_channels(

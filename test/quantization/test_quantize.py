@@ -99,7 +99,7 @@ def test_a_budget_mixes_widths_of_weights() -> None:
     narrow = stepwell.quantize(model, samples, method="weights").report
     made = stepwell.quantize(model, samples, method="weights", max_error=0.5 * narrow.errors.relative).report
     forms = {item.form for item in made.products}
-    assert made.is_met and "int8" in forms and narrow.bytes < made.bytes < narrow.float_bytes
+    assert made.is_met and len(forms) > 1 and narrow.bytes < made.bytes < narrow.float_bytes
 
 
 def test_a_budget_of_bytes_is_met() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stepwell.quantization.blocks import awq_factors, by_gptq, product_error, to_nearest
+from stepwell.quantization.blocks import awq_factors, by_gptq, by_least_error, product_error, to_nearest
 from stepwell.quantization.scales import (
     BINS,
     ChannelWeights,
@@ -70,6 +70,16 @@ def test_weights_in_blocks_are_near(bits: int, rows: int, is_symmetric: bool) ->
     assert found.codes.max() < 1 << bits
     step = np.repeat(np.abs(found.scales), 32, axis=0)[:rows]
     assert (np.abs(found.values - matrix) <= step * (1.001 if is_symmetric else 0.501)).all()
+
+
+@pytest.mark.parametrize("is_symmetric", [False, True])
+def test_a_clipped_range_has_less_error(is_symmetric: bool) -> None:
+    matrix = np.random.default_rng(0).standard_normal((70, 50)).astype(np.float32)
+    nearest = to_nearest(matrix, 4, 32, is_symmetric).values
+    clipped = by_least_error(matrix, 4, 32, is_symmetric)
+    assert clipped.codes.max() < 16 and clipped.zero_points.max() < 16
+    assert ((clipped.values - matrix) ** 2).sum() < 0.97 * ((nearest - matrix) ** 2).sum()
+    assert not by_least_error(np.zeros((32, 2), np.float32), 4, 32, is_symmetric).values.any()
 
 
 def test_a_block_of_zeros_stays_zero() -> None:
