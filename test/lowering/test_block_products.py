@@ -130,7 +130,7 @@ def _random_weight(columns: int, depth: int, block: int) -> tuple[np.ndarray, np
     return numbers, RNG.standard_normal(numbers.size * 2 // block).astype(np.float32)
 
 
-@pytest.mark.parametrize("rows", [21, 130])
+@pytest.mark.parametrize("rows", [8, 9, 21, 130])
 @pytest.mark.parametrize(("block", "depth"), [(32, 64), (32, 640), (64, 256), (128, 512)])
 def test_rows_together_are_those_alone(block: int, depth: int, rows: int) -> None:
     """Also if a matrix unit multiplies the rows that are together."""

@@ -56,6 +56,12 @@ def test_many_rows_take_fewer_cycles_in_tiles() -> None:
         assert block_cycles(TILES, replace(work, in_tiles=True), 16, 2) < vectors
 
 
+def test_rows_that_vectors_take_in_one_tile() -> None:
+    assert not fits_tiles(TILES, BYTES, 8, 32) and fits_tiles(TILES, BYTES, 9, 32)
+    assert fits_tiles(TILES, BlockWork(4, 128, True), 8, 32)
+    assert not fits_tiles(TILES, BlockWork(4, 128, True), 7, 32)
+
+
 def test_many_rows_are_worth_spreading() -> None:
     assert spreads_blocks(TILES, BYTES, 32, 32)
     assert not spreads_blocks(TILES, BYTES, 16, 32)
