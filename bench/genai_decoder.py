@@ -22,13 +22,15 @@ BLOCK = 32
 class _Builder:
     """Collects the nodes and the weights of a decoder."""
 
-    def __init__(self, bits: int, accuracy: int) -> None:
+    def __init__(self, bits: int, accuracy: int, dtype: type[np.floating]) -> None:
+        self.dtype = dtype
         self.rng, self.bits, self.accuracy = np.random.default_rng(0), bits, accuracy
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
     def weight(self, name: str, array: np.ndarray) -> str:
-        self.weights.append(numpy_helper.from_array(array, name))
+        floats = array.astype(self.dtype) if array.dtype == np.float32 else array
+        self.weights.append(numpy_helper.from_array(floats, name))
         return name
 
     def node(self, kind: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> str:
@@ -53,16 +55,19 @@ class _Builder:
         return self.node("MatMulNBits", [value, *parts], name, domain="com.microsoft", **options)
 
 
-def genai_decoder(bits: int = 0, accuracy: int = 0, is_packed: bool = False, **attention: Any) -> onnx.ModelProto:
+def genai_decoder(
+    bits: int = 0, accuracy: int = 0, is_packed: bool = False, dtype: type[np.floating] = np.float32, **attention: Any
+) -> onnx.ModelProto:
     """Returns a decoder as the model builder of ONNX Runtime GenAI writes it.
 
     Args:
         bits: bits of a weight, in blocks; 0 for floats.
         accuracy: the accuracy level of products with blocks; at 4, rows are rounded to 8 bits.
         is_packed: whether queries, keys and values are one product.
+        dtype: the type of activations, keys and values, and of weights without blocks: float32 or float16.
         attention: further attributes of attention.
     """
-    b = _Builder(bits, accuracy)
+    b = _Builder(bits, accuracy, dtype)
     angles = np.arange(CONTEXT)[:, None] * 10000.0 ** -(np.arange(0, DEPTH, 2) / DEPTH)
     tables = [b.weight("cos_cache", np.cos(angles).astype(np.float32))]
     tables.append(b.weight("sin_cache", np.sin(angles).astype(np.float32)))
@@ -106,11 +111,12 @@ def _model(b: _Builder) -> onnx.ModelProto:
     def caches(when: str, length: str) -> list[onnx.ValueInfoProto]:
         dims = ["batch_size", KEY_HEADS, length, DEPTH]
         names = [f"{when}.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")]
-        return [port(name, TensorProto.FLOAT, dims) for name in names]
+        return [port(name, kind, dims) for name in names]
 
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(b.dtype))
     tokens = port("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"])
     mask = port("attention_mask", TensorProto.INT64, ["batch_size", "total_sequence_length"])
-    logits = port("logits", TensorProto.FLOAT, ["batch_size", "sequence_length", VOCABULARY])
+    logits = port("logits", kind, ["batch_size", "sequence_length", VOCABULARY])
     inputs = [tokens, mask, *caches("past_key_values", "past_sequence_length")]
     outputs = [logits, *caches("present", "total_sequence_length")]
     graph = helper.make_graph(b.nodes, "decoder", inputs, outputs, b.weights)

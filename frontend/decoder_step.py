@@ -38,15 +38,17 @@ class CachedRows:
         name: the layer and the part, such as "0.key".
         heads: number of heads.
         depth: elements of a key or value.
+        dtype: the type of an element.
     """
 
     name: str
     heads: int
     depth: int
+    dtype: np.dtype = FLOAT
 
     def info(self, when: str, length: str | int) -> ValueInfo:
         """Returns them as an input or output, such as `past.0.key`."""
-        return ValueInfo(f"{when}.{self.name}", FLOAT, ("batch", self.heads, length, self.depth))
+        return ValueInfo(f"{when}.{self.name}", self.dtype, ("batch", self.heads, length, self.depth))
 
 
 def layer_caches(layers: int, heads: int, key_depth: int, value_depth: int) -> list[CachedRows]:

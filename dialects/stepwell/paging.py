@@ -15,6 +15,7 @@ from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, opti
 from ..dims import ceil_div
 from ..types import TensorSpec
 from .attention import UNBOUNDED, AttentionOp, check_heads, check_mask
+from .panels import SHORT_FLOATS
 from .shapes import require_float, require_length, require_rank, require_shape, same_dtype
 
 MIDDLE = 7.5
@@ -107,9 +108,9 @@ class PagedAttentionOp(Op):
     `starts[b]` on; a bool mask is true for the keys that a query attends to. Numbers of pages are clipped to those of
     the pool. (Kwon et al., "PagedAttention", SOSP 2023.)
 
-    Pools of bytes have pools of scales: a key or value is its row times the scale of the row. A byte of a pool of i8 is
-    an element. A byte of a pool of ui8 holds two numbers of four bits, the lower ones in the first half of a row; a
-    number `u` is the element `u - 7.5`.
+    Queries of f32 may have pools of shorter floats. Pools of bytes have pools of scales: a key or value is its row
+    times the scale of the row. A byte of a pool of i8 is an element. A byte of a pool of ui8 holds two numbers of four
+    bits, the lower ones in the first half of a row; a number `u` is the element `u - 7.5`.
 
     Attributes:
         page_size: number of rows of a page.
@@ -195,7 +196,8 @@ class PagedAttentionOp(Op):
         """Computes it with numpy."""
         if key_scales is not None and value_scales is not None:
             pools = (key, key_scales), (value, value_scales)
-            key, value = ((_elements(rows) * by).astype(query.dtype) for rows, by in pools)
+            key, value = (_elements(rows) * by for rows, by in pools)
+        key, value = (rows.astype(query.dtype) for rows in (key, value))
         ahead = np.arange(mask.shape[3]) - starts[:, None]
         before, ahead = ahead < 0, np.clip(ahead, 0, pages.shape[1] * page_size - 1)
         found = np.clip(np.take_along_axis(pages, ahead // page_size, 1), 0, key.shape[1] // page_size - 1)
@@ -230,11 +232,16 @@ def _elements(rows: np.ndarray) -> np.ndarray:
 
 
 def _check_pools(query: TensorSpec, pools: Mapping[str, TensorSpec], scales: Sequence[TensorSpec | None]) -> None:
-    """Checks that pools of keys and values have the query's element type, or are bytes and have scales."""
+    """Checks that pools of keys and values have the query's type or shorter floats, or are bytes and have scales."""
     require_rank(3, **pools)
     given = [item for item in scales if item is not None]
     if not given:
-        same_dtype(query, *pools.values())
+        for name, pool in pools.items():
+            if pool.dtype != query.dtype and (query.dtype != np.float32 or pool.dtype not in SHORT_FLOATS):
+                raise OpError(
+                    f"operand '{name}' must have the elements of the query, or shorter floats if these are f32, but is "
+                    f"{pool}"
+                )
         return
     if len(given) != len(pools):
         raise OpError("operands 'key_scales' and 'value_scales' must be given together")

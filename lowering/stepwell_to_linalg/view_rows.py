@@ -96,11 +96,12 @@ def runs_of(depth: int, parts: int = 1) -> list[tuple[int, int]]:
 
 
 def read(view: TensorView, places: Sequence[Index], width: int) -> ir.Value:
-    """Reads a vector that starts at some indices; integers become floats."""
+    """Reads a vector that starts at some indices, as f32."""
     found = read_row(view.base, places_in(view, places), lanes_of(width))
-    if isinstance(element_type_of(view.base), ir.FloatType):
+    element, wide = element_type_of(view.base), vector_type(width, ir.F32Type.get())
+    if element == ir.F32Type.get():
         return found
-    return arith.sitofp(vector_type(width, ir.F32Type.get()), found)
+    return arith.extf(wide, found) if isinstance(element, ir.FloatType) else arith.sitofp(wide, found)
 
 
 def read_part(view: TensorView, places: Sequence[Index], start: int, width: int, parts: int) -> ir.Value:

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from mlir import ir
 
-from ...dialects.core import spec_of
+from ...dialects.core import Op, spec_of
 from ...dialects.dims import Dim, is_known
 from ...dialects.registry import view_of
 from ...dialects.stepwell.attention import UNBOUNDED, AttentionOp
-from ...dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MulOp, SubOp
+from ...dialects.stepwell.elementwise import AddOp, CastOp, DivOp, MaximumOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ConcatOp, ExpandDimsOp
 from ...dialects.stepwell.paging import MIDDLE, PagedAttentionOp, StoreRowsOp
 from ...dialects.types import TensorSpec, tensor_type
@@ -35,7 +35,7 @@ from ..ir.locations import dominant
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
 from .int4_rows import in_int4, rotated
-from .int8_rows import in_int8, scales_of
+from .int8_rows import in_int8, scales_of, wide
 
 PAGE_TABLE, PAST = "page_table", "past"
 """Names of the inputs that the pass adds."""
@@ -73,9 +73,10 @@ class PageStatePass(Pass):
     """Keep keys and values of past tokens in pages that all texts share, instead of in an array per batch.
 
     An input is paged if the model only appends to it along the third of its dimensions [texts, heads, tokens, depth],
-    returns the result, and otherwise reads it as keys or values of attention. It becomes a pool [heads, rows, depth],
-    and so does the output that continues it. A page is a number of consecutive rows. The table of pages holds, for each
-    text, the page of its first tokens, of the next ones, and so on (Kwon et al., "PagedAttention", SOSP 2023).
+    returns the result, and otherwise reads it as keys or values of attention, perhaps as f32. It becomes a pool
+    [heads, rows, depth], and so does the output that continues it. A page is a number of consecutive rows. The table of
+    pages holds, for each text, the page of its first tokens, of the next ones, and so on (Kwon et al.,
+    "PagedAttention", SOSP 2023).
 
     Texts of different lengths end at the same position, as without pages: each begins at its position in the input
     `starts`, if the model has it, and at 0 otherwise. Attention reads no page before that position.
@@ -155,7 +156,7 @@ class PageStatePass(Pass):
             slots = self._slots(table, starts, past, shape[_TOKENS] - past)
         scales = {pool: by for cache in caches for pool, by in self._store(main, cache, slots)}
         for inner in ops_named(main, AttentionOp.OPERATION_NAME):
-            if any(defining_op(value, StoreRowsOp) for value in list(inner.operands)[1:3]):
+            if any(defining_op(_stored(value), StoreRowsOp) for value in list(inner.operands)[1:3]):
                 self._attend(AttentionOp(inner), table, starts, scales)
         _update_signature(main)
 
@@ -229,7 +230,7 @@ class PageStatePass(Pass):
             return in_int8(rows, scales), scales
         if not isinstance(depth, int) or depth % 2:
             raise PassError(f"keys and values of {depth} elements are no pairs for bytes", ir.Location.current)
-        turned = rotated(rows, depth)
+        turned = rotated(wide(rows), depth)
         scales = scales_of(turned, MIDDLE)
         return in_int4(turned, scales, depth), scales
 
@@ -241,9 +242,9 @@ class PageStatePass(Pass):
         Raises:
             PassError: it cannot, because of its operands.
         """
-        old = attention.operation
+        old, pools = attention.operation, tuple(map(_stored, (attention.key, attention.value)))
         reason = None
-        if not all(defining_op(value, StoreRowsOp) for value in (attention.key, attention.value)):
+        if not all(defining_op(value, StoreRowsOp) for value in pools):
             reason = "only its keys or only its values can be paged"
         elif attention.mask is None or spec_of(attention.mask).rank != 4:
             reason = "it has no mask with four dimensions, by which the number of its keys is known"
@@ -253,7 +254,6 @@ class PageStatePass(Pass):
             raise PassError(f"the state of attention '{dominant(old.location)}' has no pages: {reason}", old.location)
         options = {"scale": attention.scale, "zero_empty": attention.zero_empty, "cap": attention.cap}
         with old.location, ir.InsertionPoint(old):
-            pools = (attention.key, attention.value)
             query = attention.query
             if self.cache == "int4":
                 query = rotated(query, _depth(query))
@@ -262,7 +262,12 @@ class PageStatePass(Pass):
             if self.cache == "int4":
                 made = rotated(made, _depth(made), back=True)
         attention.result.replace_all_uses_with(made)
+        read = {attention.key, attention.value}
         old.erase()
+        for value in read:
+            made = defining_op(value, CastOp)
+            if made is not None and not list(value.uses):
+                made.operation.erase()
 
 
 def _depth(rows: ir.Value) -> int:
@@ -278,8 +283,11 @@ def _cache(argument: ir.BlockArgument) -> _Cache | None:
     view = view_of(uses[0].owner) if len(uses) == 1 and uses[0].operand_number == 0 else None
     if not isinstance(view, ConcatOp) or view.axis % 4 != _TOKENS:  # attention has operands of rank 4
         return None
+    uses = list(view.result.uses)
+    casts = [made for use in uses if (made := view_of(use.owner)) is not None and _is_widening(made)]
+    uses = [use for use in uses if use.owner.operation not in [op.operation for op in casts]]
     readers, is_returned = [], False
-    for use in view.result.uses:
+    for use in [*uses, *(use for op in casts for use in op.operation.results[0].uses)]:
         reader = view_of(use.owner)
         if isinstance(reader, AttentionOp) and use.operand_number in (1, 2):
             readers.append(reader)
@@ -288,6 +296,17 @@ def _cache(argument: ir.BlockArgument) -> _Cache | None:
         else:
             return None
     return _Cache(argument, view, readers) if is_returned and readers else None
+
+
+def _is_widening(view: Op) -> bool:
+    """Returns whether an op converts shorter floats to the f32 in which attention computes."""
+    return isinstance(view, CastOp) and is_float(view.input) and dtype_of(view.result) == np.float32
+
+
+def _stored(rows: ir.Value) -> ir.Value:
+    """Returns keys or values before they are widened: attention reads them as they are stored."""
+    made = defining_op(rows, CastOp)
+    return made.input if made is not None and defining_op(made.input, StoreRowsOp) else rows
 
 
 def _update_signature(main: ir.Operation) -> None:

@@ -17,7 +17,8 @@ def tokens_by_onnx_runtime(path: Path, prompt: Sequence[int], count: int) -> lis
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     infos = {info.name: info for info in session.get_inputs()}
     pasts = [info for info in infos.values() if info.name.startswith("past_key_values.")]
-    state: dict[str, Any] = {i.name: np.empty((1, i.shape[1], 0, i.shape[3]), np.float32) for i in pasts}
+    kinds = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+    state: dict[str, Any] = {i.name: np.empty((1, i.shape[1], 0, i.shape[3]), kinds[i.type]) for i in pasts}
     tokens, unread = list(prompt), list(prompt)
     for _ in range(count):
         given: dict[str, Any] = {"input_ids": np.array([unread]), **state}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import stepwell
@@ -59,8 +60,9 @@ def together(model: LanguageModel, prompts: Sequence[Sequence[int]], count: int)
         (0, {}),
         (0, {"local_window_size": 4, "rotary_interleaved": 1}),
         (0, {"softcap": 2.0}),
+        (4, {"dtype": np.float16}),
     ],
-    ids=["packed-4-bits", "4-bits", "floats", "window", "softcap"],
+    ids=["packed-4-bits", "4-bits", "floats", "window", "softcap", "half"],
 )
 def test_genai_folder(bits: int, options: dict[str, Any], tmp_path: Path) -> None:
     folder = write_genai(tmp_path, genai_decoder(bits, **options))
@@ -93,6 +95,17 @@ def test_folder_of_optimum(kind: str, settings: dict[str, Any], tmp_path: Path) 
     model = stepwell.lm.load(tmp_path, threads=1, sequences=2)
     assert [chosen(model, prompt, 12) for prompt in PROMPTS] == wanted
     assert together(model, PROMPTS, 12) == wanted
+
+
+@pytest.mark.parametrize(("cache", "size"), [("float", 2 * 16), ("int8", 16 + 4), ("int4", 8 + 4)])
+def test_caches_of_half_precision(cache: Any, size: int, tmp_path: Path) -> None:
+    """Keys and values stay as short as they are in the file, or become integers."""
+    folder = write_genai(tmp_path, genai_decoder(dtype=np.float16))
+    wanted = tokens_by_onnx_runtime(folder / "model.onnx", PROMPTS[0], 12)
+    model = stepwell.lm.load(folder, threads=1, cache=cache)
+    assert model.bytes_per_token == 2 * 2 * 2 * size
+    found = chosen(model, PROMPTS[0], 12)
+    assert found[: 12 if cache == "float" else 1] == wanted[: 12 if cache == "float" else 1]
 
 
 def test_engine_shares_the_beginning_of_a_prompt(tmp_path: Path) -> None:
@@ -134,10 +147,10 @@ def _without_a_depth(model: onnx.ModelProto) -> None:
     cache.type.tensor_type.shape.dim[3].dim_param = "depth"
 
 
-def _in_half_precision(model: onnx.ModelProto) -> None:
+def _in_double_precision(model: onnx.ModelProto) -> None:
     for item in model.graph.input:
         if item.name.startswith("past_key_values"):
-            item.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+            item.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
 
 
 @pytest.mark.parametrize(
@@ -147,7 +160,7 @@ def _in_half_precision(model: onnx.ModelProto) -> None:
         (_with_another_input, "has the input 'pixel_values', whose meaning is not known"),
         (_of_an_encoder_decoder, "'encoder_hidden_states': it is a part of an encoder-decoder"),
         (_without_a_depth, r"'past_key_values.0.key' is declared as \[batch_size, 2, past_sequence_length, depth\]"),
-        (_in_half_precision, "elements of type float16, and must have float32"),
+        (_in_double_precision, "elements of type float64, and must have one of float32, float16, bfloat16"),
     ],
 )
 def test_decoders_that_are_refused(change: Callable[[onnx.ModelProto], None], message: str, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...decoder_step import CachedRows, step_info
 from ...errors import ModelError
 from ...imported import ModelInfo, ValueInfo
@@ -34,6 +32,9 @@ _SETTINGS = {
 
 _USUAL = {"past": "past_key_values.%d.", "present": "present.%d."}
 """Names of inputs and outputs with keys and values, up to the part."""
+
+_FLOATS = ("float32", "float16", "bfloat16")
+"""Types of elements of keys and values."""
 
 _HOW = "export it with a cache of keys and values (optimum: the task text-generation-with-past)"
 
@@ -137,8 +138,8 @@ def _port(place: tuple[int, str], past: ValueInfo, present: str) -> CachePort:
             f"input '{past.name}' is declared as {text}, and must be [batch, heads, past, depth] with numbers of heads "
             "and elements: export it with an exporter that declares them"
         )
-    if past.dtype != np.float32:
+    if past.dtype.name not in _FLOATS:
         raise ModelError(
-            f"input '{past.name}' has elements of type {past.dtype}, and must have float32, as exported for CPUs"
+            f"input '{past.name}' has elements of type {past.dtype}, and must have one of {', '.join(_FLOATS)}"
         )
-    return CachePort(past.name, present, CachedRows(f"{layer}.{part}", dims[1], dims[3]))
+    return CachePort(past.name, present, CachedRows(f"{layer}.{part}", dims[1], dims[3], past.dtype))

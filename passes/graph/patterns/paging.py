@@ -110,7 +110,7 @@ def _gathered(pool: ir.Value, scales: ir.Value | None, slots: ir.Value, dtype: n
     """Returns [texts, heads, keys, depth]; rows with scales are multiplied by them."""
     rows = _in_slots(pool, slots)
     if scales is None:
-        return rows
+        return rows if dtype_of(rows) == dtype else CastOp(rows, dtype=dtype).result
     elements = CastOp(rows, dtype=np.dtype(np.float32)).result
     if elements_in_a_byte(dtype_of(rows)) == 2:
         elements = _unpacked(elements)

@@ -30,6 +30,7 @@ from .....passes.graph.values import dimension
 from .....sizes import extrema
 from ....build import (
     cast,
+    dtype,
     emit,
     gathered,
     integers,
@@ -103,8 +104,11 @@ def group_query_attention(
             SelectOp, mask, part_along(bias, 3, 0, known_dim(key, 2, "the length of the keys")), scalar(-np.inf, query)
         )
     scale = node.attribute("scale", 0.0) or known_dim(query, 3, "the depth of a head") ** -0.5
-    result = emit(AttentionOp, query, key, value, mask, scale=scale, cap=node.attribute("softcap", 0.0))
-    return merged_heads(result), key, value
+    # A decoder attends in f32, and reads shorter keys and values where they are stored.
+    kind = np.dtype(np.float32) if node.importer.appends_caches else dtype(query)
+    wide = [cast(item, kind) for item in (query, key, value)]
+    result = emit(AttentionOp, *wide, mask, scale=scale, cap=node.attribute("softcap", 0.0))
+    return merged_heads(cast(result, dtype(query))), key, value
 
 
 def _kept(node: Node, lengths: ir.Value, length: Dim, whole: Dim) -> tuple[ir.Value, list[int] | None]:
