@@ -69,7 +69,8 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
             weights = stacked.packed(op.bits, panel)
         attributes: dict[str, Any] = {"columns": columns, "panel": panel, "bits": op.bits}
         rows = [math.prod(shape[:-1])] if self.typical is None else self.typical(op.result)
-        if not self.is_alike and converts_blocks(self.machine, work, rows):
+        # The rows of one of several matrices, such as those of an expert, may be far fewer than their maximum.
+        if stacked is None and not self.is_alike and converts_blocks(self.machine, work, rows):
             made = PackedBlockMatmulOp(_cast(padded, _BRAIN), None, *weights, None, **attributes)
             return _cast(made.result, kept)
         values = ReshapeOp(padded, shape=by_block).result
