@@ -38,10 +38,37 @@ class TorchModel:
         """Creates the module, for inference, and its arguments, the same each time.
 
         Raises:
-            Missing: its package is not installed.
+            MissingModule: its package is not installed.
         """
         torch.manual_seed(0)
-        return self.make().eval(), self.inputs()
+        model, inputs = self.make().eval(), self.inputs()
+        _settle(model, inputs)
+        return model, inputs
+
+
+def _settle(model: nn.Module, inputs: Inputs) -> None:
+    """Gives the batch norms of a module the statistics of an input, as training would.
+
+    With those of a new module, the values of deep networks shrink to denormal numbers, which are slow to compute with.
+    """
+    norms = [part for part in model.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    hooks = [part.register_forward_pre_hook(_take_statistics) for part in norms]
+    if hooks:
+        with torch.no_grad():
+            model(**inputs)
+    for hook in hooks:
+        hook.remove()
+
+
+def _take_statistics(norm: Any, given: tuple[torch.Tensor]) -> None:
+    (value,) = given
+    axes = [axis for axis in range(value.dim()) if axis != 1]
+    if value.numel() > value.shape[1]:  # a single value of each channel has no variance
+        norm.running_mean.copy_(value.mean(axes))
+        variance = value.var(axes, correction=0)
+        norm.running_var.copy_(variance)
+        if norm.weight is not None:  # values of small variance would stay small, by epsilon
+            norm.weight.mul_((1 + norm.eps / variance.clamp_min(torch.finfo(variance.dtype).tiny)).sqrt())
 
 
 def _image(name: str, size: int = 224, batch: int = 1) -> Callable[[], Inputs]:
