@@ -24,6 +24,7 @@ LLAMA = {
     "intermediate_size": 96,
     "max_position_embeddings": 64,
 }
+BLOOM = {**SIZES, "hidden_size": 64, "n_layer": 2, "n_head": 4, "seq_length": 64}
 GPT2 = {**SIZES, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}
 
 

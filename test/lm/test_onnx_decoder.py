@@ -21,7 +21,7 @@ from stepwell.bench.genai_decoder import CONTEXT, DEPTH, HIDDEN, INNER, LAYERS, 
 from stepwell.frontend.errors import ModelError  # noqa: E402
 from stepwell.lm import End, Engine, LanguageModel, Piece, Request  # noqa: E402
 
-from .exported_decoders import GPT2, LLAMA, decoder_of, export, merged, tokens_by_torch  # noqa: E402
+from .exported_decoders import BLOOM, GPT2, LLAMA, decoder_of, export, merged, tokens_by_torch  # noqa: E402
 from .onnx_decoders import tokens_by_onnx_runtime  # noqa: E402
 from .test_folder import write_tokenizer  # noqa: E402
 
@@ -79,12 +79,17 @@ def test_genai_folder(bits: int, options: dict[str, Any], tmp_path: Path) -> Non
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("kind", "settings"),
-    [("llama", LLAMA), ("gpt2", GPT2), ("qwen3", {**LLAMA, "head_dim": 16})],
-    ids=["llama", "gpt2", "qwen3"],
+    ("kind", "attention", "settings"),
+    [
+        ("llama", "sdpa", LLAMA),
+        ("gpt2", "sdpa", GPT2),
+        ("qwen3", "sdpa", {**LLAMA, "head_dim": 16}),
+        ("bloom", "eager", BLOOM),
+    ],
+    ids=["llama", "gpt2", "qwen3", "bloom"],
 )
-def test_folder_of_optimum(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    reference = decoder_of(kind, **settings)
+def test_folder_of_optimum(kind: str, attention: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    reference = decoder_of(kind, attention, **settings)
     write_tokenizer(tmp_path)
     reference.config.save_pretrained(tmp_path)
     export(reference, tmp_path / "model.onnx")

@@ -21,6 +21,7 @@ from ....dialects.stepwell.shapes import broadcasts_to
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ...ir.values import Shape, shape_of
 from ..values import dtype_of, is_float, rank_of, scalar_like, splat_of, static_shape, static_shapes
+from .attention_scores import AttentionScores, factor_of, without_reshape
 
 # Maximum number of keys for many queries: the scores of longer rows would not stay in the cache.
 _MOST_KEYS = 4096
@@ -141,7 +142,7 @@ class FuseAttention(Pattern[MatmulOp]):
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        weights = _without_reshape(op.lhs)
+        weights = without_reshape(op.lhs)
         guarded = _before_nan_guard(weights)
         softmax = defining_op(weights if guarded is None else guarded, SoftmaxOp)
         if softmax is None or op.transpose_lhs:
@@ -151,7 +152,7 @@ class FuseAttention(Pattern[MatmulOp]):
             return Refusal("the scores are not matrices of static shape with the keys in the last dimension")
         if not (has_one_use(op.lhs) and has_one_use(weights) and (guarded is not None or has_one_use(softmax.result))):
             return Refusal("the weights have other readers")
-        scores = _Scores()
+        scores = AttentionScores()
         product = scores.read(softmax.input)
         if product is None:
             return Refusal("the scores are not a product with a scale and a mask")
@@ -207,97 +208,9 @@ def _shared(value: ir.Value) -> ir.Value | None:
     return _reshaped(spread.input, (batch, heads, length, depth))
 
 
-@dataclass
-class _Scores:
-    """The ops between a product and the softmax.
-
-    Attributes:
-        scale: factor of the product.
-        mask: term added to the product, or condition that selects it.
-        is_negated: whether the product is selected if the mask is false.
-        masked: number selected otherwise.
-        cap: limit of the product before the mask; 0 for none.
-    """
-
-    scale: float = 1.0
-    mask: ir.Value | None = None
-    is_negated: bool = False
-    masked: float = -math.inf
-    cap: float = 0.0
-
-    def read(self, value: ir.Value) -> MatmulOp | None:
-        """The product from which `value` is computed with only a scale and a mask; None otherwise."""
-        while (product := defining_op(value, MatmulOp)) is None:
-            before = self._before(value) if has_one_use(value) else None
-            if before is None:
-                return None
-            value = before
-        return None if product.transpose_lhs or not has_one_use(value) else product
-
-    def _before(self, value: ir.Value) -> ir.Value | None:
-        """The operand of `value` one step closer to the product; records that step."""
-        limited = _limited(value) if self.scale == 1 and not self.cap else None
-        if limited is not None:
-            source, self.scale, self.cap = limited
-            return source
-        source, factor = _factor(value)
-        if source != value:
-            self.scale *= factor
-            return source
-        source = _without_reshape(value)
-        if source != value:
-            return source
-        # A scale after the mask would also scale the mask.
-        return self._masked(value) if self.scale == 1 and self.mask is None else None
-
-    def _masked(self, value: ir.Value) -> ir.Value | None:
-        total, choice = defining_op(value, AddOp), defining_op(value, SelectOp)
-        pairs = [] if total is None else [(total.lhs, total.rhs), (total.rhs, total.lhs)]
-        for scores, mask in pairs:
-            if scores.type == value.type and _is_product(scores):
-                self.mask = mask
-                return scores
-        pairs = [] if choice is None else [(choice.on_true, choice.on_false), (choice.on_false, choice.on_true)]
-        for is_negated, (scores, other) in enumerate(pairs):
-            number = splat_of(other)
-            if choice is not None and number is not None and scores.type == value.type and _is_product(scores):
-                self.mask, self.is_negated, self.masked = choice.condition, bool(is_negated), float(number)
-                return scores
-        return None
-
-
-def _is_product(value: ir.Value) -> bool:
-    """Returns whether a value is a product, possibly scaled by a number and reshaped."""
-    source = value
-    for _ in range(4):
-        limited = _limited(source)
-        source = _without_reshape(_factor(source)[0] if limited is None else limited[0])
-    return defining_op(source, MatmulOp) is not None
-
-
-def _factor(value: ir.Value) -> tuple[ir.Value, float]:
-    """The operand and the number if `value` is a product or quotient with a number; else `value` and 1."""
-    product, quotient = defining_op(value, MulOp), defining_op(value, DivOp)
-    for op in (product, quotient):
-        number = None if op is None else splat_of(op.rhs)
-        if op is not None and number is not None and op.lhs.type == value.type:
-            return op.lhs, float(number) if product is not None else 1 / float(number)
-    return value, 1.0
-
-
-def _limited(value: ir.Value) -> tuple[ir.Value, float, float] | None:
-    """Returns x, the factor and the limit if `value` is `limit * tanh(x * factor / limit)`; None otherwise."""
-    curve, limit = _factor(value)
-    bend = defining_op(curve, TanhOp)
-    if bend is None or limit <= 0 or curve == value or not has_one_use(curve):
-        return None
-    source, factor = _factor(bend.input)
-    return source, factor * limit, limit
-
-
 def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
     """As `_factor`, but also through transposes and reshapes after the product."""
-    source, factor = _factor(value)
+    source, factor = factor_of(value)
     if source != value:
         return source, factor
     transpose, reshape = defining_op(value, TransposeOp), defining_op(value, ReshapeOp)
@@ -308,15 +221,10 @@ def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
     return type(moved)(source, **moved.attribute_values()).result, factor
 
 
-def _without_reshape(value: ir.Value) -> ir.Value:
-    reshape = defining_op(value, ReshapeOp)
-    return value if reshape is None else reshape.input
-
-
 def _heads(query: ir.Value) -> tuple[int, ...] | None:
     """Batch and heads of a query in which they are one dimension, if a reshape merged them."""
     query, _ = _without_factor(query)
-    shape, before = static_shape(query), static_shape(_without_reshape(query))
+    shape, before = static_shape(query), static_shape(without_reshape(query))
     if shape is None or before is None or len(before) != 4 or before[2:] != shape[1:]:
         return None
     return before[:2]
@@ -340,7 +248,7 @@ def _before_nan_guard(value: ir.Value) -> ir.Value | None:
 
 
 def _assemble(
-    op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, how: FuseAttention, *, zero_empty: bool
+    op: MatmulOp, product: MatmulOp, scores: AttentionScores, shape: Shape, how: FuseAttention, *, zero_empty: bool
 ) -> Replacement:
     """The attention op in place of `op`; `shape` is that of the scores, [batch, heads, length, key length]."""
     batch, heads, length, keys = shape
@@ -361,6 +269,12 @@ def _assemble(
     if mask is not None:
         mask = NotOp(mask).result if scores.is_negated else mask
         mask = _reshaped(mask, (*[1] * (4 - rank_of(mask)), *(static_shape(mask) or ())))
+    if mask is not None and scores.bias is not None:
+        bias = _by_head(scores.bias, batch, heads)
+        if bias is None or not _is_broadcast(bias, shape):
+            return Refusal("the bias does not broadcast to [batch, heads, length, key length]")
+        is_term = is_float(mask)
+        mask = AddOp(mask, bias).result if is_term else SelectOp(mask, bias, scalar_like(scores.masked, bias)).result
     scale = scores.scale * query_scale * key_scale
     made_op = AttentionOp(
         query, key, value, mask, scale=scale, masked=scores.masked, zero_empty=zero_empty, cap=scores.cap
@@ -381,6 +295,16 @@ def _transposed(value: ir.Value) -> ir.Value:
     """The transposes of matrices."""
     rank = rank_of(value)
     return TransposeOp(value, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
+
+
+def _by_head(bias: ir.Value, batch: int, heads: int) -> ir.Value | None:
+    """Returns a bias with four dimensions, whose batch and heads may be one dimension; None if its shape varies."""
+    extents = static_shape(bias)
+    if extents is None or len(extents) > 4:
+        return None
+    if len(extents) == 3 and extents[0] == batch * heads:
+        return _reshaped(bias, (batch, heads, *extents[1:]))
+    return _reshaped(bias, (*[1] * (4 - len(extents)), *extents))
 
 
 def _is_broadcast(mask: ir.Value, shape: Shape) -> bool:
