@@ -17,6 +17,7 @@ from typing import Any
 
 from mlir import ir
 
+from ..lowering.linalg_to_vector.spaces.space import SearchSpace
 from ..lowering.target import Target
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.state import CompileState
@@ -131,6 +132,15 @@ class Backend(ABC):
             kernel: the kernel in the phase `placed`.
         """
         return {}
+
+    def search_space(self, kernel: ir.Operation, name: str) -> SearchSpace | None:
+        """Returns the schedules that a tuner may choose for a kernel; None if there are none.
+
+        Args:
+            kernel: a copy of the kernel in the phase `kernels`, which may be changed.
+            name: the target's name.
+        """
+        return None
 
     def memory_bytes(self) -> int | None:
         """Returns the size of the memory that programs use, if it is known at compile time."""

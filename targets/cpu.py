@@ -9,6 +9,8 @@ from mlir import ir
 
 from ..dialects import discardable
 from ..lowering import invariants
+from ..lowering.linalg_to_vector.spaces.space import SearchSpace
+from ..lowering.linalg_to_vector.spaces.space_of import space_of
 from ..lowering.llvm_to_object.codegen import emit_assembly, emit_objects
 from ..lowering.llvm_to_object.emit_objects import EmitObjectsPass
 from ..lowering.target import Target
@@ -31,6 +33,9 @@ class CpuBackend(Backend):
 
     def target(self, name: str) -> Target:
         return Target.parse(name)
+
+    def search_space(self, kernel: ir.Operation, name: str) -> SearchSpace | None:
+        return space_of(kernel, self.target(name))
 
     def graph(self, name: str) -> Pipeline:
         return graph_pipeline(self.target(name).precision)

@@ -107,6 +107,11 @@ class Trial:
         return self.kernel.startswith(f"{GRAPH}_")
 
     @property
+    def is_estimated(self) -> bool:
+        """True if the gain is the cost function's, not one of turns on the machine."""
+        return self.status == OK and not self.turns
+
+    @property
     def key(self) -> str:
         """The schedule as text, the same for equal ones."""
         return json.dumps(self.schedule, sort_keys=True)

@@ -11,6 +11,7 @@ from ..support.wording import quantity
 from .choices import best_trials, latest_trials
 from .database import OK, Database, KernelRow, Trial
 from .errors import TuningError
+from .model import ESTIMATED
 
 _NEAR = 0.02
 """Relative difference below which two times count as equal."""
@@ -116,6 +117,8 @@ def why(database: Database, kernel: KernelRow) -> dict[str, Any]:
 
 
 def _verdict(best: Trial | None, measured: Sequence[Trial], trials: Sequence[Trial]) -> str:
+    if best is not None and best.is_estimated:
+        return f"tuned: {best.gain:.3f} times as fast as the default; times are {ESTIMATED}, not measured"
     if best is not None:
         text = f"tuned: {best.gain:.3f} times as fast as the default, {best.low:.3f} to {best.high:.3f} with 95 %"
         return (

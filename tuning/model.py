@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,15 +25,16 @@ from ..frontend.errors import NeedsContents, UnsupportedError
 from ..lowering import invariants
 from ..lowering.linalg_to_vector.schedules.base import Schedule
 from ..lowering.linalg_to_vector.spaces.space import SearchSpace
-from ..lowering.linalg_to_vector.spaces.space_of import space_of
 from ..passes.infra.state import CompileState
 from ..passes.infra.tuning import TunedKernel, Tuning
 from ..passes.ir.functions import kernels_in
 from ..runtime.cache.cache import Cache
 from ..runtime.program import KernelInfo, Program, Shape
-from ..targets.registry import is_cpu, target_of
+from ..targets.registry import backend_of, is_cpu, target_of
 from .errors import TuningError
 
+ESTIMATED = "estimated by the cost function"
+"""The kind of figures of machines that this process cannot measure on."""
 Schedules = Mapping[str, Mapping[str, Any]]
 """Parameters that differ from the default schedule, by the names of kernels."""
 
@@ -94,8 +96,11 @@ class TunableModel:
 
     @functools.cached_property
     def machine(self) -> str:
-        """The description of the machine that the code is for."""
-        return target_of(self.compilation.target).to_json()
+        """The description of the machine that the code is for; of a GPU, whose trials are estimates, it says so."""
+        target = self.compilation.target
+        if is_cpu(target):
+            return target_of(target).to_json()
+        return json.dumps({"target": target, "times": ESTIMATED})
 
     def program(self, schedules: Schedules) -> Program:
         """Compiles the model with the given schedules of some kernels, and the default ones of the others."""
@@ -136,11 +141,9 @@ def tunable_model(
     """Takes a model to the phase `graph` and finds the search spaces of its kernels, in an MLIR context of its own.
 
     Raises:
-        TuningError: the target is no CPU, or the model does not become one program.
+        TuningError: the model does not become one program.
         ModelError, PassFailure, PassError: it cannot be compiled.
     """
-    if not is_cpu(setup.target):
-        raise TuningError(f"target {setup.target}: only kernels of CPUs are tuned so far; leave --target out")
     compilation = Compilation(setup)
     with compiler_context(compilation.loads_all), ir.Location.unknown():
         try:
@@ -162,5 +165,4 @@ def _space(kernel: ir.Operation, state: CompileState) -> SearchSpace | None:
     library = library_of([kernel])
     route.lower_kernels_pipeline(state.target).run(library, verify=False, state=state.for_another())
     (copy,) = kernels_in(library.operation)
-    target = target_of(state.target)
-    return space_of(copy, target)
+    return backend_of(state.target).search_space(copy, state.target)

@@ -11,6 +11,7 @@ from ..runtime.program import SHORT_NAME
 from ..support.wording import quantity
 from .database import KernelRow, Trial
 from .explanations import difference
+from .model import ESTIMATED
 from .session import KernelCourse, SearchResult
 
 MARK = "<!-- Written by stepwell-tune -->"
@@ -42,6 +43,8 @@ def _search(result: SearchResult) -> str:
 
 def summary(result: SearchResult) -> str:
     """Returns the outcome of a search in one sentence."""
+    if any(trial.is_estimated for course in result.courses for trial in course.trials):
+        return _estimated_summary(result)
     text = f"{result.trials} trials in {result.seconds:.0f} s with {result.conditions.threads} threads: "
     if result.whole is None:
         return text + "nothing is certainly faster than the default"
@@ -50,6 +53,14 @@ def summary(result: SearchResult) -> str:
     kernels = f"{len(result.winners)} of {len(result.courses)} kernels are tuned"
     kernels = f"{quantity(decisions, 'decision')} on the graph changed" if decisions else kernels
     return f"{text}{kernels}, and a call is {gain.value:.3f} times as fast ({gain.low:.3f} to {gain.high:.3f})"
+
+
+def _estimated_summary(result: SearchResult) -> str:
+    text = f"{result.trials} schedules in {result.seconds:.0f} s, whose times are {ESTIMATED}, not measured: "
+    if result.whole is None:
+        return text + "none is faster than the default"
+    kernels = f"{len(result.winners)} of {len(result.courses)} kernels are tuned"
+    return f"{text}{kernels}, and their launches would be {result.whole.gain.value:.3f} times as fast"
 
 
 def _row(course: KernelCourse, result: SearchResult) -> str:

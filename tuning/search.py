@@ -10,8 +10,10 @@ import numpy as np
 from ..driver.setup import Setup
 from ..driver.sources.source import Importable
 from ..runtime.program import Shape
+from ..targets.registry import is_cpu
 from .choices import tuning_of
 from .database import Database
+from .estimates import EstimatedTrials
 from .graph.model import graph_model
 from .graph.trials import GraphTrials
 from .measurement import TOLERANCE
@@ -49,7 +51,7 @@ class ModelSearch:
             TuningError: the model cannot be compiled or run with default decisions.
         """
         options = self.options.for_graph()
-        if options is None:
+        if options is None or not is_cpu(setup.target):  # decisions on a graph are measured
             return None
         model = graph_model(self.source, self.shapes, setup, {}, may_round=options.error is not None)
         if not model.space.axes:
@@ -76,4 +78,5 @@ class ModelSearch:
                 return graph, None
         with tunable_model(self.source, self.shapes, setup, {}) as model:
             searched = (model, self.inputs, self.database, options, self.listener, self.profile)
-            return graph, TuningSession(*searched).run()
+            trials = None if is_cpu(setup.target) else EstimatedTrials(model)
+            return graph, TuningSession(*searched, trials=trials).run()

@@ -10,6 +10,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...lowering import invariants
+from ...lowering.linalg_to_vector.spaces.space import SearchSpace
 from ...lowering.target import Target
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState
@@ -18,6 +19,7 @@ from ...runtime.program import Program
 from ..base import Backend, Phase
 from ..names import NAMES
 from .invariants import check_gpu, check_nvvm
+from .kernels.contraction.space import space_of
 from .launches.plan import plan_of
 from .pipelines import gpu_pipeline, graph_pipeline, launches_pipeline, nvvm_pipeline
 from .ptx import emit_ptx
@@ -44,6 +46,9 @@ class CudaBackend(Backend):
     def target(self, name: str) -> Target:
         return GpuTarget.parse(name)
 
+    def search_space(self, kernel: ir.Operation, name: str) -> SearchSpace | None:
+        return space_of(kernel, GpuTarget.parse(name))
+
     def graph(self, name: str) -> Pipeline:
         machine = GpuTarget.parse(name)
         return graph_pipeline(machine.precision, machine.capability.has_wgmma)
@@ -67,6 +72,8 @@ class CudaBackend(Backend):
                 # Threads access 16 bytes at once if the address is known to be a multiple of 16.
                 "stepwell-record-alignment",
                 f"stepwell-name-kernels{{target={name}}}",
+                # After naming, because names depend on what a kernel computes, not on its schedule.
+                "stepwell-apply-tuning",
             )
         )
 

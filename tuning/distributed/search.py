@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from ...targets.registry import is_cpu
 from ..database import Database
+from ..errors import TuningError
 from ..options import TuningOptions
 from ..session import SearchProgress, SearchResult, TuningSession
 from .cluster import ClusterTrials, on_cluster
@@ -35,9 +37,11 @@ def search_on_cluster(
         profile: seconds of each kernel in real calls, by its name; None to measure them.
 
     Raises:
-        TuningError: the cluster cannot be reached, or has lost all workers of a kind.
+        TuningError: the target is no CPU, the cluster cannot be reached, or has lost all workers of a kind.
         MissingPackageError: the package `distributed` is not installed.
     """
+    if not is_cpu(job.target):
+        raise TuningError(f"target {job.target}: workers measure code for CPUs only; leave --workers out")
     lock, stopped = threading.Lock(), threading.Event()
 
     def tell(progress: SearchProgress) -> None:

@@ -19,6 +19,7 @@ from ....passes.kernel.views import EXTRACT, INSERT
 from ..emission.views import attributes_of, memories, memory_of, row_major_memory
 from ..kernels import elements
 from ..kernels.attention.emitter import split as split_attention
+from ..kernels.contraction.tuned import PARTS, tuned_numbers
 from ..kernels.rows.split import split_long_reduction
 from ..target import GpuTarget
 from . import emitters
@@ -47,7 +48,8 @@ class FormLaunchesPass(Pass):
     func.func private @k_0(...) attributes {stepwell.launch, stepwell.schedule = {name = "elements", vector = 1, ...}}
     ```
 
-    A kernel that already has `stepwell.schedule` becomes one launch with that schedule.
+    A kernel that already has `stepwell.schedule` becomes one launch with that schedule. The schedule of a tuner has
+    only the parameters that differ from the default; it gives the contraction of the kernel its tiles.
 
     Attributes:
         target: the GPU, in the form that `GpuTarget.parse` accepts.
@@ -66,14 +68,27 @@ class FormLaunchesPass(Pass):
 
 
 def _form(kernel: ir.Operation, target: GpuTarget) -> None:
+    tuned = tuned_numbers(kernel)
+    if tuned is not None:
+        discardable.SCHEDULE.remove(kernel)
     if not discardable.SCHEDULE.is_on(kernel):
         split_long_reduction(kernel, target)
         split_attention(kernel, target)
-    whole = emitters.choose(kernel, target)
+    whole = _chosen(kernel, target, tuned)
     if discardable.SCHEDULE.is_on(kernel) or whole is not None:
         _form_one(kernel, whole)
         return
-    _Former(kernel, target).run()
+    _Former(kernel, target, tuned).run()
+
+
+def _chosen(
+    function: ir.Operation, target: GpuTarget, tuned: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Any]] | None:
+    """Returns the schedule of a launch; a contraction has the tiles that the tuner found for its kernel."""
+    chosen = emitters.choose(function, target)
+    if chosen is None or chosen[0] != "contraction" or tuned is None:
+        return chosen
+    return chosen[0], {**chosen[1], **{name: value for name, value in tuned.items() if name != PARTS}}
 
 
 def _form_one(kernel: ir.Operation, chosen: tuple | None) -> None:
@@ -97,8 +112,8 @@ def _form_one(kernel: ir.Operation, chosen: tuple | None) -> None:
 class _Former:
     """Writes the launches of one kernel after it, and calls to them into it."""
 
-    def __init__(self, kernel: ir.Operation, target: GpuTarget) -> None:
-        self._kernel, self._target = kernel, target
+    def __init__(self, kernel: ir.Operation, target: GpuTarget, tuned: Mapping[str, Any] | None) -> None:
+        self._kernel, self._target, self._tuned = kernel, target, tuned
         self._block = body_of(kernel)
         self._old = [op.operation for op in self._block.operations]
         self._made: dict[ir.Value, ir.Value] = {item: item for item in self._block.arguments}
@@ -162,7 +177,7 @@ class _Former:
         name = f"{symbol_of(self._kernel)}_{len(self._names)}"
         operands = [*(self._made[leaf] for leaf in leaves), destination]
         launch = self._function(name, root, ops, leaves, operands)
-        chosen = emitters.choose(launch, self._target)
+        chosen = _chosen(launch, self._target, self._tuned)
         if chosen is None:
             target = memories(launch)[body_of(launch).arguments[len(leaves)]]
             numbers = elements.choose(launch, target)

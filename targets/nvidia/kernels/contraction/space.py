@@ -9,19 +9,23 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from mlir import ir
 
 from .....lowering.linalg_to_vector.spaces.space import Axis, Parameters, RefusedError, SearchSpace, SpaceChoice, log2
 from .....machines.gpus import LINE_BYTES, THREAD_REGISTERS, Capability
+from ...emission.views import memories
 from ...target import GpuTarget
 from .choose import ContractionRequest, choose, shared_bytes, wgmma_problem
 from .cost import cycles, gathering, occupancy, registers
-from .split_sums import divisions, part_of
+from .emit import choose_numbers, request_of
+from .matching import contraction_of
+from .split_sums import best_split, can_split, divisions, part_of
 from .tiles import Tiling
+from .tuned import PARTS
 
-_PARTS = "parts"
-"""The parameter that is the number of parts of the sums, which another launch adds up; 1 for no split."""
 _MOST_WARPS, _LARGEST = 8, 256
 """Maximum number of multiplying warps of a block, and of rows or columns of its tile: those that kernels are tested
 with."""
@@ -58,7 +62,10 @@ class ContractionSpace(SearchSpace):
             depths: sizes of the dimensions that are summed over, the innermost last.
             target: the GPU.
         """
-        default = {**vars(choose(request, target.capability)), _PARTS: 1}
+        split = best_split(request, depths, target)
+        parts = 1 if split is None else split[1]
+        whole = replace(request, problem=part_of(request.problem, parts))
+        default = {**vars(choose(whole, target.capability)), PARTS: parts}
         splits = (1, *sorted({parts for _, parts in divisions(depths, request.problem.depth)}))
         sides, line = (16, 32, 64, 128, 256), LINE_BYTES // request.element_bytes
         methods = ("fma",) if request.compute == "f32" else ("mma", "wgmma")
@@ -70,7 +77,7 @@ class ContractionSpace(SearchSpace):
             "warp_rows": sides[:3],
             "warp_columns": (*sides[:3], 128, 256),
             "stages": range(_FEWEST_STAGES, 9),
-            _PARTS: [parts for parts in splits if parts > 1],
+            PARTS: [count for count in splits if count != parts],
         }
         axes = tuple(Axis.of(name, found) for name, found in values.items() if found)
         return ContractionSpace(
@@ -84,7 +91,7 @@ class ContractionSpace(SearchSpace):
 
     def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         made = self.changed({name: value for name, value in choice.items() if value is not None})
-        tiling, parts = self.tiling(made), self.complete(made)[_PARTS]
+        tiling, parts = self.tiling(made), self.complete(made)[PARTS]
         if parts not in self.splits:
             raise RefusedError(f"the sums cannot be split into {parts} parts")
         reason = self._obstacle(tiling)
@@ -147,7 +154,7 @@ class ContractionSpace(SearchSpace):
         return None
 
     def features(self, parameters: Parameters) -> dict[str, float]:
-        tiling, parts, request = self.tiling(parameters), self.complete(parameters)[_PARTS], self.request
+        tiling, parts, request = self.tiling(parameters), self.complete(parameters)[PARTS], self.request
         problem = part_of(request.problem, parts)
         shared = shared_bytes(tiling, request.element_bytes)
         held = occupancy(tiling, shared, self.capability, request.units)
@@ -166,9 +173,21 @@ class ContractionSpace(SearchSpace):
 
     def predicted(self, parameters: Parameters) -> float | None:
         """Returns the estimated cycles of a schedule, by the model that `choose` decides by."""
-        tiling, parts, request = self.tiling(parameters), self.complete(parameters)[_PARTS], self.request
+        tiling, parts, request = self.tiling(parameters), self.complete(parameters)[PARTS], self.request
         problem, size = part_of(request.problem, parts), request.element_bytes
         whole = wgmma_problem(problem, request.window, tiling) if tiling.method == "wgmma" else problem
         shared = shared_bytes(tiling, size)
         spent = cycles(whole, tiling, request.compute, size, shared, self.capability, request.units)
         return spent + (gathering(request.problem, parts, self.capability) if parts > 1 else 0.0)
+
+
+def space_of(kernel: ir.Operation, target: GpuTarget) -> ContractionSpace | None:
+    """Returns the space of a kernel's contraction; None if it has none, or if another schedule computes it."""
+    contraction = contraction_of(kernel)
+    if contraction is None or choose_numbers(kernel, target) is None:
+        return None
+    request = request_of(contraction, memories(kernel), target)
+    if request is None:
+        return None
+    depths = contraction.sizes(contraction.depth) if can_split(contraction) else ()
+    return ContractionSpace.of(request, depths, target)

@@ -21,6 +21,7 @@ from .cost import cycles, gathering
 from .emit import request_of
 from .matching import Contraction, contraction_of, maps_of
 from .tiles import Problem
+from .tuned import PARTS, tuned_numbers
 
 # Maximum number of parts, minimum depth of a part, and the divisor of the innermost depth of a part: choices that keep
 # the number of candidates small, and parts long enough for whole tiles.
@@ -46,6 +47,8 @@ class SplitSumsPass(Pass):
     Attributes:
         target: the GPU, in the form that `GpuTarget.parse` accepts.
 
+    A tuned kernel gets the number of parts that the tuner found.
+
     Preconditions: phase `kernels`.
     """
 
@@ -62,12 +65,27 @@ class SplitSumsPass(Pass):
 def _split_kernel(function: ir.Operation, target: GpuTarget) -> None:
     contraction = contraction_of(function)
     request = None if contraction is None else request_of(contraction, memories(function), target)
-    if contraction is None or request is None or str(_total(contraction)) != "f32":
+    if contraction is None or request is None or not can_split(contraction):
         return
-    found = best_split(request, contraction.sizes(contraction.depth), target)
+    depths = contraction.sizes(contraction.depth)
+    found = _tuned_split(function, depths, request.problem.depth) or best_split(request, depths, target)
+    found = None if found is not None and found[1] == 1 else found
     if found is not None:
         place, parts = found
         _rewrite(contraction, contraction.depth[place], parts)
+
+
+def can_split(contraction: Contraction) -> bool:
+    """Returns whether parts of the sums can be added up by another launch."""
+    return str(_total(contraction)) == "f32"
+
+
+def _tuned_split(function: ir.Operation, depths: Sequence[int], depth: int) -> tuple[int, int] | None:
+    """Returns the dimension and the number of parts that a tuner found for a kernel; one part for no split."""
+    parts = (tuned_numbers(function) or {}).get(PARTS)
+    if parts is None or parts == 1:
+        return None if parts is None else (0, 1)
+    return next((option for option in divisions(depths, depth) if option[1] == parts), None)
 
 
 def best_split(request: ContractionRequest, depths: Sequence[int], target: GpuTarget) -> tuple[int, int] | None:

@@ -60,19 +60,18 @@ def test_the_default_is_what_the_compiler_chooses() -> None:
 
 def test_split_sums_pay_off_for_few_results_with_long_sums() -> None:
     found = space(LONG, "f16")
-    (axis,) = [axis for axis in found.axes if axis.name == "parts"]
-    best = min(axis.values[1:], key=lambda parts: found.predicted(found.parameters({"parts": parts})))
-    assert found.predicted(found.parameters({"parts": best})) < 0.5 * found.predicted({})
+    assert found.default["parts"] > 1
+    assert found.predicted({}) < 0.5 * found.predicted(found.parameters({"parts": 1}))
     assert "parts" not in {axis.name for axis in space(Problem(1, 512, 512, 48), "f16").axes}
 
 
 def test_a_search_without_a_device_explores_it_by_the_cost_function() -> None:
     """A search led by the cost function finds its least cost sooner than chance."""
-    found = space(LONG, "f16")
+    found = space(Problem(1, 200, 1000, 512), "f32", "sm_90a")
     usual = found.predicted({})
 
     def best(kind: type, trials: int = 40) -> float:
-        searcher, gain = kind(found, random.Random(0)), 1.0
+        searcher, gain = kind(found, random.Random(0)), 0.0
         for _ in range(trials):
             candidate = searcher.ask()
             made = usual / found.predicted(candidate.parameters)
@@ -80,4 +79,5 @@ def test_a_search_without_a_device_explores_it_by_the_cost_function() -> None:
             gain = max(gain, made)
         return gain
 
-    assert best(EvolutionarySearcher) > best(RandomSearcher) > 1.0
+    found_by_search = best(EvolutionarySearcher)
+    assert found_by_search > best(RandomSearcher) and found_by_search > 1.0
