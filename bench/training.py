@@ -88,6 +88,7 @@ def check_names(known: Sequence[str], wanted: Sequence[str], kind: str) -> None:
 
 def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> list[TrainingFigure]:
     import torch
+    from torch._inductor import config
 
     from . import training_models
 
@@ -96,13 +97,13 @@ def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> lis
     model = training_models.MODELS[name]
     module = model.make().train()
     x, labels = model.batch()
-    options = {"cache": False}
+    options: dict[str, Any] = {"cache": False}
     here = trainer(module, (x,), loss="cross_entropy", optimizer=AdamW(RATE), threads=threads, options=options)
     steps: dict[str, Callable[[], float]] = {HERE: lambda: here.step(x, labels)}
     for peer in peers:
         step = torch_step(copy.deepcopy(module), _BACKENDS[peer])
         steps[peer] = functools.partial(step, x, labels)
-    with torch._inductor.config.patch(force_disable_caches=True):
+    with config.patch(force_disable_caches=True):
         first = {system: _timed(step)[0] for system, step in steps.items()}
     losses = {system: [step() for _ in range(3)][-1] for system, step in steps.items()}
     times: dict[str, list[float]] = {system: [] for system in steps}
@@ -126,7 +127,7 @@ def torch_step(module: Any, backend: str | None) -> Callable[[Any, Any], float]:
     import torch
 
     optimizer = torch.optim.AdamW(module.parameters(), RATE)
-    options = {"cache": False} if backend == HERE else None
+    options: dict[str, Any] | None = {"cache": False} if backend == HERE else None
     forward = torch.compile(module, backend=backend, options=options) if backend else module
 
     def step(x: Any, labels: Any) -> float:

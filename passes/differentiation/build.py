@@ -13,6 +13,7 @@ from ...dialects.stepwell import elementwise as ops
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import BroadcastToOp, ConcatOp, PadOp, ReshapeOp, ScatterOp, SliceOp, TransposeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
+from ..graph.packing.copy_columns import LEAST_EXTENT, MOST_IN_BLOCKS
 from ..graph.values import constant, dtype_of, scalar_like, splat_constant
 from ..ir.values import Shape, shape_of
 
@@ -225,10 +226,13 @@ numbers takes a quarter of the time (on an EPYC of Zen 3, one thread)."""
 def product_of_columns(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     """The product of a transposed matrix [n, rows] and a matrix [n, columns] with a large n: [rows, columns].
 
-    The sum over n is split into blocks of at most `MOST_ROWS` rows, whose products are added.
+    If the result is small, the sum over n is split into blocks of at most `MOST_ROWS` rows, whose products are added.
+    `stepwell-pack-weights` copies an operand of larger ones.
     """
     number, rows = shape_of(lhs)
     columns = shape_of(rhs)[1]
+    if rows * columns > MOST_IN_BLOCKS and min(rows, columns) >= LEAST_EXTENT:
+        return matmul(lhs, rhs, transpose_lhs=True)
     block = next((size for size in range(min(MOST_ROWS, number), 0, -1) if number % size == 0), number)
     if block == number or block < MOST_ROWS // 8:
         return matmul(lhs, rhs, transpose_lhs=True)

@@ -29,6 +29,7 @@ from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ...kernel.demand import Demand
 from ..products.byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from ..values import dtype_of, is_fixed, static_shape
+from .copy_columns import CopyColumns
 from .pack_blocks import PackBlockMatmul, UnpackBlocks
 from .pack_rhs import PackRhs, TransposeRhs
 from .pack_stacked import PackStackedMatmul
@@ -53,7 +54,7 @@ class PackWeightsPass(Pass):
     computed in every run is packed in every run if it is a convolution's weight or a transposed matmul operand. The
     same holds for a matmul operand whose rows are so far apart that they take many pages or evict each other from the
     cache. Any other right-hand side is read in place. With `in_kernels`, kernels of products pack transposed operands
-    themselves, one panel at a time.
+    themselves, one panel at a time, and a large left-hand side that is stored by columns is copied first.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
@@ -96,7 +97,8 @@ class PackWeightsPass(Pass):
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, self.widen_rows))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines, self.widen_rows, varies))
-        others = (WidenBytes(), PackRhs(machine, self.in_kernels and not varies), TransposeRhs())
+        copying = (CopyColumns(),) if self.in_kernels and not varies else ()
+        others = (*copying, WidenBytes(), PackRhs(machine, self.in_kernels and not varies), TransposeRhs())
         apply_patterns(op, (*blocks, *products, *stacks, *convolutions, *others), state)
 
 
