@@ -124,8 +124,6 @@ class _BlockCures:
             block //= 2
         if gram is not None and product.is_matrix:
             yield make.in_blocks(bits, options.block, "errors compensated", rounding="compensated")
-        if options.symmetric:
-            return
         if bits == 4 and not options.has_budget:
             yield make.in_blocks(8, options.block)
 

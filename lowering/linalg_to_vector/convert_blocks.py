@@ -16,7 +16,7 @@ scf.for %b .. {
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -177,7 +177,11 @@ def _spread(op: linalg.GenericOp, lanes: int, target: ir.Value) -> ir.Value:
     return _loops(outer, word, target)
 
 
-def _loops(sizes: Sequence[int], body, target: ir.Value, indices: Sequence[ir.Value] = ()) -> ir.Value:
+_Body = Callable[[Sequence[ir.Value], ir.Value], ir.Value]
+"""Emits the body of loops: from their indices and a tensor to that tensor after the iteration."""
+
+
+def _loops(sizes: Sequence[int], body: _Body, target: ir.Value, indices: Sequence[ir.Value] = ()) -> ir.Value:
     if not sizes:
         return body(indices, target)
     if sizes[0] == 1:
