@@ -166,6 +166,7 @@ def test_stop_texts_and_pages_that_run_out(tmp_path: Path) -> None:
                 engine.submit(Request([0], lambda _: None, source=source))
 
 
+@pytest.mark.sweep
 def test_whisper_in_an_engine(tmp_path: Path) -> None:
     reference = written("whisper", WHISPER, tmp_path)
     model = stepwell.lm.load_encoder_decoder(tmp_path, threads=1, sequences=2)

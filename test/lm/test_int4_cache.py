@@ -74,6 +74,7 @@ def test_attention_is_that_of_its_reference(tmp_path: Path, count: int, depth: i
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sweep
 def test_memory_and_divergence(tmp_path: Path):
     """A key or value of a head takes 8 bytes and a scale of 4, instead of 16 floats."""
     path = written(tmp_path, layers=2)

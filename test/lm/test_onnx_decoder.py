@@ -102,7 +102,9 @@ def test_folder_of_optimum(kind: str, attention: str, settings: dict[str, Any], 
     assert together(model, PROMPTS, 12) == wanted
 
 
-@pytest.mark.parametrize(("cache", "size"), [("float", 2 * 16), ("int8", 16 + 4), ("int4", 8 + 4)])
+@pytest.mark.parametrize(
+    ("cache", "size"), [pytest.param("float", 2 * 16, marks=pytest.mark.sweep), ("int8", 16 + 4), ("int4", 8 + 4)]
+)
 def test_caches_of_half_precision(cache: Any, size: int, tmp_path: Path) -> None:
     """Keys and values stay as short as they are in the file, or become integers."""
     folder = write_genai(tmp_path, genai_decoder(dtype=np.float16))

@@ -38,7 +38,9 @@ def test_completions_of_t5(tmp_path: Path):
     [
         ("t5", ["--cache", "int8"], "--cache does not apply to model, an encoder-decoder"),
         ("t5", ["--batch-invariant"], "--batch-invariant does not apply to model, an encoder-decoder"),
-        ("whisper", [], "model writes about spectra of speech, which requests cannot have"),
+        pytest.param(
+            "whisper", [], "model writes about spectra of speech, which requests cannot have", marks=pytest.mark.sweep
+        ),
     ],
 )
 def test_models_that_cannot_be_served(

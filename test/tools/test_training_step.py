@@ -67,6 +67,7 @@ def test_a_step_without_a_budget_has_no_plan(model, tmp_path, capsys):
     assert trainer.learning_rate == 0.5 and not trainer.recomputations
 
 
+@pytest.mark.sweep
 def test_explore_shows_the_plan_of_a_step(model, tmp_path, monkeypatch):
     records = []
 
