@@ -41,6 +41,7 @@ def test_made_networks_are_measured_only_by_name(tmp_path: Path) -> None:
     assert values.shape == (64, 5)
 
 
+@pytest.mark.sweep
 def test_models_in_bytes_are_made_of_the_others(tmp_path: Path) -> None:
     assert not any(model.name.startswith("int8-") for model in models.known())
     assert len(models.chosen(["int8-"])) == len(models.quantized())

@@ -37,7 +37,9 @@ def make(name, budget):
     return trainer, (x.numpy(), labels)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep if name == "blocks" else ()) for name in MODELS]
+)
 def test_smaller_budgets_take_less_memory_and_train_the_same(name):
     plain, batch = make(name, None)
     losses = [plain.step(*batch) for _ in range(4)]

@@ -56,7 +56,9 @@ def _compiled(name: str, budget: Any, **more: Any) -> tuple[Any, Any, Any]:
     return torch.compile(module, backend="stepwell", options=options, **more), module, x
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep if name == "blocks" else ()) for name in MODELS]
+)
 def test_smaller_budgets_save_less_and_gradients_are_the_same(name: str) -> None:
     _, module, x = _compiled(name, None)
     _, expected = _step(module, module, x)
@@ -80,6 +82,7 @@ def test_smaller_budgets_save_less_and_gradients_are_the_same(name: str) -> None
     assert whole <= without and less[0] < 0.8 * without and less[1] <= 1.01 * less[0]
 
 
+@pytest.mark.sweep
 def test_a_budget_in_bytes_is_that_of_a_fraction() -> None:
     plans = []
     for budget in (0.7, None):
