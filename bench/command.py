@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..lm.divergence import measure_divergence
 from ..runtime.devices.peaks import Peaks
@@ -35,8 +34,6 @@ from . import (
     models,
     report,
     searchers,
-    training,
-    training_curves,
     turns,
 )
 from .budget_commands import measure_budgets
@@ -45,6 +42,7 @@ from .machine import PINNING, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, MODULE_PEERS, MODULE_SYSTEMS, SYSTEMS, System
 from .range_commands import measure_new_sizes, measure_ranges
 from .record import Results, Row
+from .training_commands import add_training_arguments, measure_training
 
 _Limits = Mapping[int, Peaks]
 
@@ -124,22 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         made.add_argument(f"--{name}", default=default, metavar="N,N", help=f"{about} (default: %(default)s)")
     text_options.add_cache(made)
-    made = _command(commands, "train", _train, "training steps of models of PyTorch")
-    made.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(training.MODELS)} (default: all)")
-    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a step (default: %(default)s)")
-    made.add_argument("--rounds", type=arguments.positive, default=10, help="turns per system (default: %(default)s)")
-    made.add_argument(
-        "--peers", default=training.PEERS[0], help=f"of {', '.join(training.PEERS)}, by commas (default: %(default)s)"
-    )
-    made.add_argument(
-        "--curves",
-        type=arguments.positive,
-        metavar="STEPS",
-        help="instead of times, compare the losses of this many steps: with eager PyTorch, a second run, two threads",
-    )
-    made.add_argument(
-        "--rows", type=arguments.positive, default=4, help="with --curves: examples in a batch (default: %(default)s)"
-    )
+    add_training_arguments(_command(commands, "train", measure_training, "training steps of models of PyTorch"))
     made = _command(commands, "divergence", _divergence, "the distance of a language model from its original")
     made.add_argument("model", type=Path, metavar="MODEL", help="a .gguf file, or a Hugging Face folder")
     made.add_argument("reference", type=Path, metavar="REFERENCE", help="the original, with the same tokens")
@@ -376,22 +359,6 @@ def _language(options: argparse.Namespace) -> int:
     record = {"schema": 1, "threads": options.threads, "cache": options.cache, "machine": asdict(machine)}
     record["rows"] = list(map(asdict, found))
     print_figures(options, json.dumps(record, indent=1), [report.language_table(Path(path).name, found)], str(machine))
-    return 0
-
-
-def _train(options: argparse.Namespace) -> int:
-    machine = describe()
-    record: dict[str, Any] = {"schema": 1, "machine": asdict(machine)}
-    if options.curves is not None:
-        losses = list(training_curves.curves(options.models, options.curves, options.rows))
-        record["rows"] = list(map(asdict, losses))
-        tables = [report.curve_table(losses)]
-    else:
-        peers = [name for name in options.peers.split(",") if name]
-        found = list(training.measure(options.models, peers, options.threads, options.rounds))
-        record |= {"threads": options.threads, "rows": list(map(asdict, found))}
-        tables = [report.training_table(found), report.training_means(found)]
-    print_figures(options, json.dumps(record, indent=1), tables, str(machine))
     return 0
 
 
