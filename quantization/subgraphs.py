@@ -6,16 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
+
+from ..frontend.onnx.survey import inner_graphs
 
 _PARTS = (("values", TensorProto.FLOAT), ("shape", TensorProto.INT64))
 """The tensors as which a value leaves a graph: a branch that does not compute it returns both empty."""
-
-
-def inner_graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """Returns the graphs of a node: branches of an `If`, the body of a `Loop` or a `Scan`."""
-    single = [item.g for item in node.attribute if item.type == AttributeProto.GRAPH]
-    return single + [graph for item in node.attribute for graph in item.graphs]
 
 
 def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
