@@ -7,16 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import stepwell
-from stepwell.dialects.stepwell.paging import PagedAttentionOp
-from stepwell.driver.sources.paged import PagedSource
-from stepwell.driver.sources.reading import read_source
 from stepwell.lm import End, Engine, LanguageModel, Request, load, measure_divergence
 
-from .decoders import step, written
-
-PAGE, PAGES = 8, 4  # of each of two texts
-HEADS, KEY_HEADS = 4, 2
+from .decoders import written
+from .paged_steps import SIZES, paged_steps
 
 
 def _stored(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -25,45 +19,16 @@ def _stored(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(rows / scales).astype(np.int8), scales
 
 
-@pytest.mark.parametrize(
-    ("count", "depth"), [(1, 24), (1, 32), (3, 64), (8, 24)], ids=["key by key", "eight keys", "two blocks", "gathered"]
-)
+@SIZES
 def test_attention_is_that_of_its_reference(tmp_path: Path, count: int, depth: int):
     """Rows and scales are stored exactly, and read with an error of rounding only."""
-    path = tmp_path / "step.mlir"
-    path.write_text(step(count, depth))
-    paged = PagedSource.of(read_source(path), PAGE, 2 * PAGES, PAGES, "int8")
-    options = stepwell.Options(dims={"batch": (1, 2), "past": (0, PAGE * PAGES - count)}, fallback="error")
-    model = stepwell.compile(paged, threads=1, options=options).pooled()
-    pools, random = model.pools.arrays, np.random.default_rng(0)
-    table, starts = random.permutation(2 * PAGES).reshape(2, PAGES), np.array([0, 3])
-    for array in pools.values():
-        array[...] = 99 if array.dtype == np.int8 else np.nan  # rows that no text has do not count
-    for past in range(0, PAGE * PAGES - count + 1, count):
-        new = {
-            name: random.standard_normal((2, heads, count, depth), np.float32)
-            for name, heads in (("q", HEADS), ("k", KEY_HEADS), ("v", KEY_HEADS))
-        }
-        new["k"][:, 1, 0] = 0  # a row without a scale
-        mask = np.tril(np.ones((count, past + count), bool), past)[None, None].repeat(2, 0)
-        found = model(**new, mask=mask, starts=starts, page_table=table, past=np.empty((past, 0), np.int8))
+    for each in paged_steps(tmp_path, count, depth, "int8"):
         for name, pool in (("k", "keys"), ("v", "values")):
-            rows, scales = _stored(new[name])
-            for text, token in np.ndindex(2, count):
-                if past + token < starts[text]:
-                    continue
-                place = past + token - starts[text]
-                slot = table[text, place // PAGE] * PAGE + place % PAGE
-                np.testing.assert_array_equal(pools[pool][:, slot], rows[text, :, token])
-                np.testing.assert_array_equal(pools[f"{pool}.scale"][:, slot], scales[text, :, token])
-        operands = (new["q"], pools["keys"], pools["values"], table, starts, mask)
-        with np.errstate(invalid="ignore"):  # queries before a text attend to nothing
-            wanted = PagedAttentionOp.reference(
-                *operands, pools["keys.scale"], pools["values.scale"], page_size=PAGE, scale=0.25, zero_empty=True
-            )
-        began = past + np.arange(count) >= starts[:, None]
-        found, wanted = (np.swapaxes(item, 1, 2)[began] for item in (found, wanted))
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+            rows, scales = _stored(each.new[name])
+            for text, token, slot in each.slots:
+                np.testing.assert_array_equal(each.pools[pool][:, slot], rows[text, :, token])
+                np.testing.assert_array_equal(each.pools[f"{pool}.scale"][:, slot], scales[text, :, token])
+        each.check(np.eye(depth, dtype=np.float32))
 
 
 @pytest.fixture(scope="module")
