@@ -85,6 +85,26 @@ def _range(column: Sequence[int], step: int, ample: int, low: int) -> tuple[int,
     return (step, high, step) if step > 1 else (min(low, *column), high)
 
 
+def raised(dims: Dims, sizes: Mapping[str, int], part: int, parts: int) -> Dims:
+    """Returns inferred ranges whose lower bounds are raised toward some sizes by `part` of `parts` steps.
+
+    Args:
+        dims: ranges that `inferred_dims` returned.
+        sizes: sizes that all of the ranges contain.
+        part: number of steps; 0 leaves the ranges as they are.
+        parts: number of steps after which the ranges start at the sizes.
+    """
+    found: Dims = {}
+    for name, given in dims.items():
+        match given:
+            case [(low, *rest)]:
+                step = rest[1] if len(rest) > 1 else 1
+                found[name] = [(low + -((low - sizes[name]) // step * part // parts) * step, *rest)]
+            case _:
+                found[name] = given
+    return found
+
+
 def corners(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
     """Returns the smallest and the largest sizes of ranges."""
     return [{name: getattr(values, end) for name, values in ranges.items()} for end in ("low", "high")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -11,9 +12,9 @@ from ...runtime.progress.progress import CompileReporter
 from ...runtime.report import slow
 from ...runtime.report.report import slow_kernels
 from ...sizes.buckets import Buckets, parse_dims
-from ...sizes.dims_option import Dims, resolve_dims
+from ...sizes.dims_option import Dims, Resolved, resolve_dims
 from ...sizes.expressions import Expression
-from ...sizes.inferred import inferred_dims
+from ...sizes.inferred import inferred_dims, raised
 from ...support.errors import StepwellError
 from ...targets.registry import backend_of
 from ..caching.cache_key import CacheKey, CacheMissError
@@ -27,6 +28,13 @@ _Report = Callable[[str, str], AbstractContextManager[CompileReporter]]
 
 _ARENA_SHARE = 0.5
 """Maximum fraction of the machine's memory for the arena of a range; if it needs more, a narrower range is tried."""
+
+_PARTS = 64
+"""Number of steps between the lower bound of a range and the smallest sizes of calls.
+
+If a model fails at the bound, the least step at which it works is searched. Each try takes one import, a small part of
+the time of a compile.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,9 @@ class InferredRanges:
     def over(self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str) -> Program | str:
         """Compiles one program for a range that contains all sizes seen.
 
+        A range that starts at sizes that are too small for the model, such as an image smaller than the windows of a
+        convolution, is tried once more without these.
+
         Returns:
             The program, or the reason why there is none for the widest range that was tried.
         """
@@ -67,13 +78,50 @@ class InferredRanges:
             if isinstance(made, Program):
                 return made
             reasons.append(made)
+            narrower = self._without_small(inputs, dims, seen)
+            made = self._for_dims(inputs, narrower, why) if narrower else made
+            if isinstance(made, Program):
+                return made
         return reasons[0]
 
-    def _for_dims(self, inputs: Sequence[TensorInfo], dims: Dims, why: str) -> Program | str:
+    def _without_small(
+        self, inputs: Sequence[TensorInfo], dims: Dims, seen: Sequence[Mapping[str, int]]
+    ) -> Dims | None:
+        """Returns ranges without the sizes that are too small for the model; None if other sizes are at fault."""
+        least = {name: min(sizes[name] for sizes in seen) for name in seen[0]}
+        steps = [raised(dims, least, part, _PARTS) for part in range(_PARTS + 1)]
+        steps = [step for step, before in zip(steps, [None, *steps], strict=False) if step != before]
+        if len(steps) == 1 or not self._is_valid(inputs, steps[-1], is_last=True) or self._is_valid(inputs, dims):
+            return None
+        return steps[bisect.bisect_left(steps[:-1], True, 1, key=lambda dims: self._is_valid(inputs, dims))]
+
+    def _is_valid(self, inputs: Sequence[TensorInfo], dims: Dims, is_last: bool = False) -> bool:
+        """Returns whether the model can be bound to ranges; stores a refusal if no smaller range follows."""
+        from ..compile.ranges import RangedModel, bound_model
+
+        resolved, key, buckets = self._resolved(inputs, dims)
+        if is_last and self.cached.refusal(key):
+            return False
+        model = RangedModel(self.cached.source, resolved.inputs, resolved.derived)
+        try:
+            with bound_model(model, buckets[0], self.cached.setup.target):
+                return True
+        except StepwellError as error:
+            if is_last:
+                self.cached.refuse(key, str(error))
+            return False
+
+    def _resolved(self, inputs: Sequence[TensorInfo], dims: Dims) -> tuple[Resolved[TensorInfo], CacheKey, Buckets]:
+        """Returns the ranges with their derived dimensions, the cache key of their program, and its only bucket."""
         resolved = resolve_dims(dims, inputs)
         same = {name: given for name, given in dims.items() if isinstance(given, str)}
         _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
         (key,) = self.cached.keys_of_buckets(buckets, {**resolved.derived, **same})
+        return resolved, key, buckets
+
+    def _for_dims(self, inputs: Sequence[TensorInfo], dims: Dims, why: str) -> Program | str:
+        resolved, key, buckets = self._resolved(inputs, dims)
+        same = {name: given for name, given in dims.items() if isinstance(given, str)}
         refusal = self.cached.refusal(key)
         if refusal:
             return refusal

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stepwell.sizes.buckets import parse_dims
 from stepwell.sizes.dims_option import resolve_dims
-from stepwell.sizes.inferred import corners, inferred_dims
+from stepwell.sizes.inferred import corners, inferred_dims, raised
 from stepwell.sizes.ranges import Range
 
 
@@ -119,3 +119,11 @@ def test_the_number_of_ranges_is_logarithmic_in_the_largest_size(sizes: list[int
         ends = [{"batch": 1, "length": end} for item in ranges[-1:] for end in (item.low, item.high)]
         ranges.append(first_range(TEXT, *seen, *ends, {"batch": 1, "length": size})["length"])
     assert len(ranges) <= max(sizes).bit_length()
+
+
+def test_lower_bounds_are_raised_in_steps() -> None:
+    dims = {"n": [(1, 128)], "m": [(32, 512, 32)], "other": "n", "batch": 2}
+    sizes = {"n": 9, "m": 128, "other": 9, "batch": 2}
+    assert raised(dims, sizes, 0, 4) == dims
+    assert raised(dims, sizes, 1, 4) == {**dims, "n": [(3, 128)], "m": [(64, 512, 32)]}
+    assert raised(dims, sizes, 4, 4) == {**dims, "n": [(9, 128)], "m": [(128, 512, 32)]}

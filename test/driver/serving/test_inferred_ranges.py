@@ -168,6 +168,25 @@ def test_a_size_that_the_model_rejects_is_no_reason_against_ranges(cache: Path) 
     assert served(run)[2:] == ["rows 2 to 32 in steps of 2"]
 
 
+def test_a_range_starts_at_the_least_size_that_the_model_takes(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = numpy_helper.from_array(np.ones((1, 1, 7), np.float32))
+    nodes = [
+        helper.make_node("Constant", [], ["window"], value=window),
+        helper.make_node("Conv", ["x", "window"], ["h"]),
+        helper.make_node("Conv", ["h", "window"], ["y"]),
+    ]
+    model = model_of(nodes, 1, 1, "length", outputs=3)
+    run = stepwell.compile(model)
+    for length in (20, 40, 13, 100):
+        np.testing.assert_array_equal(run(np.ones((1, 1, length), np.float32)), np.full((1, 1, length - 12), 49))
+    assert served(run) == ["x=1x1x20", "length 12 to 256"]
+    # With 12 elements, the result is empty. The next process finds the range.
+    monkeypatch.setattr(Specializer, "_compile_buckets", lambda *args, **kwargs: pytest.fail("compiles again"))
+    other = stepwell.compile(model)
+    other(np.ones((1, 1, 50), np.float32))
+    assert served(other) == ["length 12 to 256"]
+
+
 def test_scratch_memory_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = stepwell.compile(DENSE)
     check(run, 3)
