@@ -29,7 +29,7 @@ from ..ir.rewriting import defining_op
 from .checks import require_static_attributes
 from .errors import RangesError
 from .extents import Extent, Factor, is_dynamic, size_of, whole
-from .layout import compacted
+from .layout import compacted, set_operands
 from .norms import mean
 from .rewriter import PADDING, Rewriter, replace
 from .rules import ResultExtents
@@ -114,8 +114,13 @@ def normalisation(graph: Rewriter, op: Any, state: OpState) -> ResultExtents:
 
 @PADDING.attach(AttentionOp)
 def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> ResultExtents | None:
-    """Masks keys in the padding, which must be finite: their weights are 0, and so are their contributions."""
+    """Masks keys in the padding, which must be finite: their weights are 0, and so are their contributions.
+
+    Positions of an image, whose rows end in padding, are moved together first: the loops over queries and keys can then
+    stop at the end of the data.
+    """
     require_static_attributes(state)
+    _compact_positions(graph, op)
     query, key, value = (graph.of(item) for item in (op.query, op.key, op.value))
     result = [*query[:3], value[3]]
     _require_same_depth(graph, op)
@@ -127,6 +132,15 @@ def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> ResultExtents
     finite = [graph.finite(item, 2) for item in (op.key, op.value)]
     replace(op, graph.noted(AttentionOp(op.query, *finite, mask, **op.attribute_values()), result))
     return None
+
+
+def _compact_positions(graph: Rewriter, op: AttentionOp) -> None:
+    operands = list(op.operation.operands)
+    for index, value in enumerate(operands):
+        rank = len(graph.of(value))
+        axes = [2] if index < 3 else [axis for axis in (rank - 2, rank - 1) if axis >= 0]
+        operands[index] = compacted(graph, value, axes)
+    set_operands(op, operands)
 
 
 def _pad_keys(graph: Rewriter, op: AttentionOp) -> None:

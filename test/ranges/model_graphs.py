@@ -227,6 +227,38 @@ def detector() -> Graph:
     return _parsed(body, _IMAGE, {"n": (1, 3), "h": (4, 20), "w": (4, 23)}, **weights)
 
 
+def attention_between_places() -> Graph:
+    """Attention between all places of an image (diffusion UNets, DETR)."""
+    body = """
+      s = Shape(x)
+      outer = Slice(s, i_0, i_2)
+      sides = Slice(s, i_2, i_4)
+      hw = ReduceProd<keepdims = 1>(sides, i_0)
+      t0 = Concat<axis = 0>(outer, hw)
+      r = Reshape(x, t0)
+      tokens = Transpose<perm = [0, 2, 1]>(r)
+      qkv = MatMul(tokens, wqkv)
+      q0, k0, v0 = Split<axis = 2>(qkv, i_16_16_16)
+      q1 = Reshape(q0, i_0_0_2_8)
+      k1 = Reshape(k0, i_0_0_2_8)
+      v1 = Reshape(v0, i_0_0_2_8)
+      q = Transpose<perm = [0, 2, 1, 3]>(q1)
+      k = Transpose<perm = [0, 2, 3, 1]>(k1)
+      v = Transpose<perm = [0, 2, 1, 3]>(v1)
+      z = MatMul(q, k)
+      p = Softmax<axis = -1>(z)
+      o0 = MatMul(p, v)
+      o1 = Transpose<perm = [0, 2, 1, 3]>(o0)
+      o2 = Reshape(o1, i_0_0_16)
+      o3 = MatMul(o2, wo)
+      o4 = Transpose<perm = [0, 2, 1]>(o3)
+      o = Reshape(o4, s)
+      y = Add(x, o)
+    """
+    dims = {"n": (1, 2), "h": (1, 6), "w": (1, 7)}
+    return _parsed(body, "float[n,8,h,w] x", dims, wqkv=_floats(8, 48) / 4, wo=_floats(16, 8) / 4)
+
+
 def transposed_attention() -> Graph:
     """Channels in splits that add up, and attention between channels over all places (EdgeNeXt)."""
     return _transposed_attention(_floats(2, 1, 1))
@@ -290,7 +322,15 @@ def _transposed_attention(temperature: np.ndarray) -> Graph:
     return _parsed(body, "float[n,8,h,w] x", {"n": (1, 3), "h": (1, 9), "w": (1, 8)}, **weights)
 
 
-GRAPHS = (patches, resolutions, asymmetric, detector, transposed_attention, plain_transposed_attention)
+GRAPHS = (
+    patches,
+    resolutions,
+    asymmetric,
+    detector,
+    attention_between_places,
+    transposed_attention,
+    plain_transposed_attention,
+)
 
 
 def cached_attention() -> onnx.ModelProto:
