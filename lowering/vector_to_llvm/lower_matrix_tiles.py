@@ -12,12 +12,14 @@ from mlir import ir
 from mlir.dialects import arith, llvm, memref, scf, vector
 
 from ...dialects.types import numpy_dtype
+from ...machines import caches
 from ...machines.matrix_units import LINE_BYTES, REGISTERS, configuration
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, kernels_in
 from ...passes.ir.named_ops import ops_named
 from ..target import Target
+from .passing_tiles import passes_by
 
 _ITERATORS = 4
 """Dimensions of a product of tiles: rows, columns, grains, and the elements of a grain."""
@@ -57,8 +59,9 @@ class LowerMatrixTilesPass(Pass):
     ```
 
     Registers are assigned here, not by LLVM, which fixes the shape of each for the whole function. Shapes are set
-    outside of all loops that have no others. Without such a unit, the products stay; `stepwell-lower-vectors` then
-    computes them in vectors.
+    outside of all loops that have no others. Weights that pass an input in the first-level cache, which does not hold
+    both, are loaded by `tileloaddt164`, which does not replace what is there. Without such a unit, the products stay;
+    `stepwell-lower-vectors` then computes them in vectors.
 
     Preconditions: bufferised.
 
@@ -71,11 +74,12 @@ class LowerMatrixTilesPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every kernel that has such products."""
-        if not Target.parse(self.target).machine.matrix_rate:
+        machine = Target.parse(self.target).machine
+        if not machine.matrix_rate:
             return
         for kernel in kernels_in(op):
             if any(_is_tile_product(inner) for inner in ops_named(kernel, "vector.contract")):
-                _Lowering().run(kernel)
+                _Lowering(caches.near_bytes(machine)).run(kernel)
 
 
 def _is_tile_product(op: ir.Operation) -> bool:
@@ -89,9 +93,11 @@ class _Pool:
 
     Attributes:
         numbers: the registers.
+        passes: whether its tiles only pass through the first-level cache.
     """
 
     numbers: list[int]
+    passes: bool = False
     _held: dict[ir.Value, int] = field(default_factory=dict)
 
     def register_of(self, read: vector.TransferReadOp) -> int:
@@ -100,15 +106,20 @@ class _Pool:
         if number is None:
             free = [item for item in self.numbers if item not in self._held.values()]
             number = free[0] if free else self._held.pop(next(iter(self._held)))
-            _load(number, read)
+            _load(number, read, passes=self.passes)
         self._held[read.result] = number
         return number
 
 
 @dataclass
 class _Lowering:
-    """The tile registers that hold the two-dimensional vectors of a kernel."""
+    """The tile registers that hold the two-dimensional vectors of a kernel.
 
+    Attributes:
+        near: bytes that stay in the first-level cache.
+    """
+
+    near: int
     _sums: dict[ir.Value, int] = field(default_factory=dict)
     _old: list[ir.Operation] = field(default_factory=list)
     _sites: list[tuple[ir.Operation, Shapes]] = field(default_factory=list)
@@ -226,7 +237,10 @@ class _Lowering:
         if free < 2:
             raise PassError(f"{len(products)} sums of a matrix unit leave no register for its operands", first.location)
         middle = len(products) + max(1, min(counts[0], free - 1))
-        pools = _Pool([*range(len(products), middle)]), _Pool([*range(middle, REGISTERS)])
+        assert self._marker is not None
+        inputs, weights = zip(*operands, strict=True)
+        passes = passes_by(inputs, weights, first, self._marker, self.near)
+        pools = _Pool([*range(len(products), middle)]), _Pool([*range(middle, REGISTERS)], passes)
         for number, (op, reads) in enumerate(zip(products, operands, strict=True)):
             with op.location, ir.InsertionPoint(op):
                 total = self._start(op.operands[2], number)
@@ -237,7 +251,6 @@ class _Lowering:
         shapes = [_shape(products[0].results[0].type)] * len(products)
         for pool, read in zip(pools, operands[0], strict=True):
             shapes += [_shape(read.result.type)] * len(pool.numbers)
-        assert self._marker is not None
         self._sites.append((self._marker, tuple(shapes)))
 
     def _store(self, view: ir.OpView) -> None:
@@ -339,8 +352,8 @@ def _shape(kind: ir.Type) -> tuple[int, int]:
     return rows, math.prod(row) * numpy_dtype(tile.element_type).itemsize
 
 
-def _load(number: int, view: vector.TransferReadOp) -> None:
-    _emit("tileloadd64", [_register(number), *_place(view)])
+def _load(number: int, view: vector.TransferReadOp, *, passes: bool = False) -> None:
+    _emit("tileloaddt164" if passes else "tileloadd64", [_register(number), *_place(view)])
 
 
 def _place(view: vector.TransferReadOp | vector.TransferWriteOp) -> list[ir.Value]:
