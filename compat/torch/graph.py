@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from ...frontend.torch.calls import TensorCall
+from ...frontend.torch.strides import accept_any_strides
 
 _versions = operator.attrgetter("_version")
 _address = torch.Tensor.data_ptr
@@ -91,6 +92,11 @@ class EagerGraph:
     """A graph that torch runs, op by op."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
+        """Takes a graph, which is changed."""
+        for part in module.modules():
+            if isinstance(part, torch.fx.GraphModule):
+                accept_any_strides(part.graph)
+                part.recompile()
         self._module = module
         self._boxed_call = True  # of the object: wrappers copy its attributes
 

@@ -19,6 +19,7 @@ from .live import LiveProgram, Whole
 from .node import READS, arguments_of, fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
 from .piece import program_of
 from .registry import complex_handler_for, handler_for, operator_for
+from .strides import accept_any_strides
 from .tensors import part_dtype
 from .updates import is_in_place
 
@@ -50,10 +51,6 @@ class Division:
     graph: torch.fx.GraphModule
     pieces: Mapping[str, LiveProgram]
     fallbacks: tuple[Fallback, ...]
-
-
-_VIEWS_OF_LAYOUTS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
-"""Ops that PyTorch refuses if strides differ from those that were captured: pieces return contiguous tensors."""
 
 
 def divide(
@@ -99,9 +96,7 @@ def divide(
             with_real_interface(node, module, weights)
             program = _program(made, node, module, weights, whole.ranges, static)
             pieces[str(node.target)] = LiveProgram(program, name, whole.names, decompose=False)
-    for node in made.graph.nodes:
-        if node.op == "call_function" and node.target in _VIEWS_OF_LAYOUTS:
-            node.target = torch.ops.aten.reshape.default
+    accept_any_strides(made.graph)  # pieces return contiguous tensors
     made.graph.eliminate_dead_code()
     made.graph.lint()
     made.recompile()

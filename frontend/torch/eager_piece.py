@@ -10,8 +10,7 @@ import torch
 
 from .live import LiveProgram
 from .piece import inverse, layout_of
-
-_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+from .strides import accept_any_strides
 
 
 class EagerPiece:
@@ -20,9 +19,7 @@ class EagerPiece:
     def __init__(self, program: LiveProgram) -> None:
         """Copies the graph of a piece."""
         self._module: Any = program.copied_graph()
-        for node in self._module.graph.nodes:
-            if node.target in _VIEWS:  # which torch refuses if strides differ from those that were captured
-                node.target = torch.ops.aten.reshape.default
+        accept_any_strides(self._module.graph)
         self._module.recompile()
         self._layout = layout_of(program.exported)
         self._inputs = [
