@@ -123,12 +123,27 @@ def _with_moved_windows(
         result[channels] = prefix(state.shapes[0][channels], shape[channels])
     for axis in spatial:
         result[axis] = prefix(state.shapes[0][axis], shape[axis])
-    if not moved:
+    for dim in range(rank):
+        if dim not in moved and not getattr(op, "ceil_mode", False):
+            pads[dim + rank] = _last_padding(op, dim, spatial[dim], reach[dim])
+    if pads == list(op.pads):
         return [result]
     attributes = {**op.attribute_values(), "pads": tuple(pads)}
     operands = [value, *list(op.operation.operands)[1:]]
     replace(op, graph.noted(type(op)(*operands, **attributes), result))
     return None
+
+
+def _last_padding(op: Any, dim: int, axis: int, reach: int) -> int:
+    """Returns the padding at the end of a dimension with which the last window is that of the greatest result.
+
+    The greatest padding need not belong to the greatest size: a size of at most 900 that is padded to a multiple of 8
+    takes up to 7 elements, but at most 904 are read.
+    """
+    input, result = (static_shape(value) or () for value in (op.input, op.operation.results[0]))
+    rank = len(op.strides)
+    needed = (result[axis] - 1) * op.strides[dim] + reach - op.pads[dim] - input[axis]
+    return min(op.pads[dim + rank], max(needed, 0))
 
 
 def _replace_mean(graph: Rewriter, op: AveragePoolOp, state: OpState) -> None:

@@ -227,6 +227,39 @@ def detector() -> Graph:
     return _parsed(body, _IMAGE, {"n": (1, 3), "h": (4, 20), "w": (4, 23)}, **weights)
 
 
+def whole_blocks() -> Graph:
+    """Audio that is padded to whole blocks at its end, or at both ends, before convolutions and pooling (UNets)."""
+    body = """
+      s = Shape(x)
+      n = Slice(s, i_2, i_3)
+      negative = Neg(n)
+      rest = Mod(negative, i_8)
+      pads = Concat<axis = 0>(i_0_0_0_0_0, rest)
+      p = Pad(x, pads)
+      a = Conv<pads = [1, 1], strides = [2]>(p, w0)
+      b = Relu(a)
+      c = Conv<pads = [1, 1], strides = [2]>(b, w1)
+      d = Relu(c)
+      e = MaxPool<kernel_shape = [2], strides = [2]>(d)
+      g = ConvTranspose<strides = [8]>(e, w2)
+      i = Slice(g, i_0, n, i_2)
+      half = Div(rest, i_2)
+      other = Sub(rest, half)
+      around = Concat<axis = 0>(i_0_0, half, i_0_0, other)
+      q = Pad(x, around)
+      r = Conv<strides = [4]>(q, w3)
+      t = ReduceMax<keepdims = 1>(r, i_2)
+      y = Add(i, t)
+    """
+    weights = {
+        "w0": _floats(4, 2, 4) / 2,
+        "w1": _floats(4, 4, 4) / 4,
+        "w2": _floats(4, 2, 8) / 2,
+        "w3": _floats(2, 2, 4),
+    }
+    return _parsed(body, "float[n,2,m] x", {"n": (1, 2), "m": (9, 44)}, **weights)
+
+
 def attention_between_places() -> Graph:
     """Attention between all places of an image (diffusion UNets, DETR)."""
     body = """
@@ -327,6 +360,7 @@ GRAPHS = (
     resolutions,
     asymmetric,
     detector,
+    whole_blocks,
     attention_between_places,
     transposed_attention,
     plain_transposed_attention,
