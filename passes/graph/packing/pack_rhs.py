@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from mlir import ir
 
+from ....dialects.registry import view_of
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
@@ -17,6 +21,7 @@ from ....machines.caches import L2_WAYS, cached_bytes, way_bytes
 from ....machines.machine import Machine
 from ....machines.matrix_units import takes_rows
 from ....machines.panels import choose_panel
+from ...ir.named_ops import ops_named
 from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..products.byte_products import sum_bytes
 from ..values import dtype_of, is_fixed, static_shape
@@ -36,13 +41,14 @@ class PackRhs(Pattern[MatmulOp]):
     """matmul(x, y) --> packed_matmul(x, packed y), if packing y in every run pays
 
     Vectors run along the columns, so a transposed y is rearranged in any case: by the kernel of the product if all rows
-    of x stay in the cache while it goes through the panels. Any other y is packed if its rows take many pages or evict
-    each other from the cache, and if there is enough work to pay for the copy. A matrix unit reads pairs of bf16, which
-    no other order has.
+    of x stay in the cache while it goes through the panels, and once for all products of an unrolled loop that have y
+    in common. Any other y is packed if its rows take many pages or evict each other from the cache, and if there is
+    enough work to pay for the copy. A matrix unit reads pairs of bf16, which no other order has.
     """
 
     machine: Machine
     in_kernels: bool = False
+    shared: Collection[ir.Value] = ()
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
@@ -59,7 +65,8 @@ class PackRhs(Pattern[MatmulOp]):
         rows = math.prod(left[:-1]) // batch
         if dtype_of(op.rhs) == _BRAIN and takes_rows(self.machine, rows):
             return self._in_pairs(op, (batch, rows, depth, columns))
-        if self.in_kernels and op.transpose_rhs and rows * depth * size <= cached_bytes(self.machine):
+        fits = rows * depth * size <= cached_bytes(self.machine)
+        if self.in_kernels and op.transpose_rhs and fits and op.rhs not in self.shared:
             panel = choose_panel(self.machine, columns, lanes, rows)
             flat = ReshapeOp(op.rhs, shape=(batch * columns * depth,)).result
             return PackedMatmulOp(op.lhs, flat, columns=columns, panel=panel, batch=batch, stored=BY_COLUMNS).result
@@ -84,6 +91,13 @@ class PackRhs(Pattern[MatmulOp]):
         moved = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
         packed = ReshapeOp(moved, shape=(batch * columns * depth,)).result
         return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch, grain=_PAIR).result
+
+
+def shared_operands(module: ir.Operation) -> frozenset[ir.Value]:
+    """Returns the transposed right operands that several products have in common."""
+    products = map(view_of, ops_named(module, MatmulOp.OPERATION_NAME))
+    counts = collections.Counter(op.rhs for op in products if isinstance(op, MatmulOp) and op.transpose_rhs)
+    return frozenset(value for value, count in counts.items() if count > 1)
 
 
 def _is_worth_packing(machine: Machine, rows: int, depth: int, stride: int) -> bool:

@@ -31,9 +31,9 @@ from ..products.byte_products import WidenBytes, in_whole_grains, must_widen, su
 from ..values import dtype_of, is_fixed, static_shape
 from .copy_columns import CopyColumns
 from .pack_blocks import PackBlockMatmul, UnpackBlocks
-from .pack_rhs import PackRhs, TransposeRhs
+from .pack_rhs import PackRhs, TransposeRhs, shared_operands
 from .pack_stacked import PackStackedMatmul
-from .panels import pack
+from .panels import pack, pack_windows
 from .short_weights import short_floats_of
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 
@@ -98,7 +98,8 @@ class PackWeightsPass(Pass):
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines, self.widen_rows, varies))
         copying = (CopyColumns(),) if self.in_kernels and not varies else ()
-        others = (*copying, WidenBytes(), PackRhs(machine, self.in_kernels and not varies), TransposeRhs())
+        packing = PackRhs(machine, self.in_kernels and not varies, shared_operands(op))
+        others = (*copying, WidenBytes(), packing, TransposeRhs())
         apply_patterns(op, (*blocks, *products, *stacks, *convolutions, *others), state)
 
 
@@ -209,15 +210,21 @@ class PackConv(Pattern[ConvOp]):
         columns, spatial = outputs // op.group, len(kernel)
         to_channels_last = (0, *range(2, spatial + 2), 1)
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.weight)
+        in_every_run = not is_fixed(op.weight) and grain_of(dtype_of(op.weight)) == 1 and not grain
         weight = TransposeOp(op.weight, permutation=to_channels_last).result
         positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
         input = _widened(op.input, positions, grain) if self.widens_rows else op.input
         input = in_whole_grains(input, op.group, grain)
         weight = in_whole_grains(weight, grain=grain)
         lanes = self.machine.lanes(sum_bytes(op))
-        panel = choose_panel(self.machine, columns, lanes, positions, in_tiles=_in_tiles(self.machine, op.weight))
+        in_tiles = _in_tiles(self.machine, op.weight)
+        panel = choose_panel(self.machine, columns, lanes, positions, even=in_every_run, in_tiles=in_tiles)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
-        packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel, grain)
+        if in_every_run and columns % panel == 0:
+            packed = pack_windows(op.weight, op.group, panel)
+        else:
+            depth = math.prod(ir.RankedTensorType(weight.type).shape[1:])
+            packed = pack(weight, op.group, columns, depth, panel, grain)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
             result = PackedMatmulOp(input, packed, columns=outputs, panel=panel, **_given(grain)).result
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 
 from mlir import ir
@@ -26,6 +27,18 @@ def pack_each(weight: ir.Value, columns: int, depth: int, panel: int, grain: int
     count = ir.RankedTensorType(weight.type).shape[0]
     parts = _packed(weight, count, columns, depth, panel, grain)
     return _joined([ReshapeOp(part, shape=(count, size * depth)).result for part, size in parts], 1)
+
+
+def pack_windows(weight: ir.Value, count: int, panel: int) -> ir.Value:
+    """A weight [count * columns, channels, *kernel], packed flat for channels-last images in a single movement.
+
+    The panels are whole.
+    """
+    outputs, *reduction = ir.RankedTensorType(weight.type).shape
+    panels = outputs // count // panel
+    split = ReshapeOp(weight, shape=(count * panels, panel, *reduction)).result
+    moved = TransposeOp(split, permutation=(0, *range(3, 2 + len(reduction)), 2, 1)).result
+    return ReshapeOp(moved, shape=(math.prod((outputs, *reduction)),)).result
 
 
 def _packed(

@@ -12,7 +12,7 @@ from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
 from ....dialects.stepwell.elementwise import AddOp
 from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from ...ir.rewriting import Pattern, Refusal, Replacement
-from ..values import static_shape
+from ..values import is_fixed, static_shape
 
 
 class WeavePhases(Pattern[ConvTransposeOp]):
@@ -52,7 +52,10 @@ class WeavePhases(Pattern[ConvTransposeOp]):
 
 
 class StuffZeros(Pattern[ConvTransposeOp]):
-    """conv_transpose(x, w) --> conv(x with zeros between its pixels, w reversed)"""
+    """conv_transpose(x, w) --> conv(x with zeros between its pixels, w reversed)
+
+    If w is computed in every run and larger than the images, these are reversed in its place.
+    """
 
     root = ConvTransposeOp
 
@@ -66,17 +69,20 @@ class StuffZeros(Pattern[ConvTransposeOp]):
         high = [size - pad for size, pad in zip(reach, op.pads[count:], strict=True)]
         high = [size + extra for size, extra in zip(high, op.output_padding or (0,) * count, strict=True)]
         stuffed = _resized(_stuffed(op.input, shape, op.strides), low, high)
-        ones = (1,) * count
+        ones, spatial = (1,) * count, tuple(range(1, count + 1))
+        images = (static_shape(stuffed) or (), static_shape(op.result) or ())
+        turns_images = not is_fixed(op.weight) and math.prod(weight) > sum(map(math.prod, images))
+        flipped = op.weight if turns_images else ReverseOp(op.weight, axes=tuple(range(2, len(weight)))).result
         result = ConvOp(
-            stuffed,
-            _reversed(op.weight, weight, op.group),
+            ReverseOp(stuffed, axes=spatial).result if turns_images else stuffed,
+            _swapped(flipped, weight, op.group),
             strides=ones,
             pads=(0,) * (2 * count),
             dilations=op.dilations,
             group=op.group,
             layout="channels_last",
         ).result
-        return _with_bias(result, op.bias)
+        return _with_bias(ReverseOp(result, axes=spatial).result if turns_images else result, op.bias)
 
 
 PATTERNS = (WeavePhases(), StuffZeros())
@@ -214,11 +220,10 @@ def _resized(value: ir.Value, low: Sequence[int], high: Sequence[int], first: in
     return _cropped(wide, low, high, first)
 
 
-def _reversed(value: ir.Value, shape: tuple[int, ...], group: int) -> ir.Value:
-    """The weight [inputs, outputs / group, *kernel] for a convolution, reversed: [outputs, inputs / group, *kernel]."""
+def _swapped(value: ir.Value, shape: tuple[int, ...], group: int) -> ir.Value:
+    """The weight [inputs, outputs / group, *kernel] for a convolution: [outputs, inputs / group, *kernel]."""
     inputs, outputs, *kernel = shape
-    flipped = ReverseOp(value, axes=tuple(range(2, len(shape)))).result
-    apart = ReshapeOp(flipped, shape=(group, inputs // group, outputs, *kernel)).result
+    apart = ReshapeOp(value, shape=(group, inputs // group, outputs, *kernel)).result
     swapped = TransposeOp(apart, permutation=(0, 2, 1, *range(3, 3 + len(kernel)))).result
     return ReshapeOp(swapped, shape=(group * outputs, inputs // group, *kernel)).result
 

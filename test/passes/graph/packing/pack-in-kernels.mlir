@@ -51,3 +51,16 @@ func.func @negative_not_transposed(%x: tensor<20x8xf32>, %y: tensor<8x64xf32>) -
   %0 = "stepwell.matmul"(%x, %y) : (tensor<20x8xf32>, tensor<8x64xf32>) -> tensor<20x64xf32>
   return %0 : tensor<20x64xf32>
 }
+
+// -----
+
+// Two products, as those of steps of a recurrent layer: packed once for both.
+// CHECK-LABEL: func.func @negative_shared
+// CHECK-SAME: (%[[X:.+]]: tensor<20x8xf32>, %{{.+}}, %[[Y:.+]]: tensor<64x8xf32>)
+// CHECK: "stepwell.transpose"
+// CHECK-NOT: stored
+func.func @negative_shared(%x: tensor<20x8xf32>, %z: tensor<20x8xf32>, %y: tensor<64x8xf32>) -> (tensor<20x64xf32>, tensor<20x64xf32>) {
+  %0 = "stepwell.matmul"(%x, %y) {transpose_rhs = true} : (tensor<20x8xf32>, tensor<64x8xf32>) -> tensor<20x64xf32>
+  %1 = "stepwell.matmul"(%z, %y) {transpose_rhs = true} : (tensor<20x8xf32>, tensor<64x8xf32>) -> tensor<20x64xf32>
+  return %0, %1 : tensor<20x64xf32>, tensor<20x64xf32>
+}
