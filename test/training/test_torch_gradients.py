@@ -158,6 +158,19 @@ def test_gradients_equal_those_of_autograd(name: str) -> None:
     )
 
 
+def test_compiled_gradients_of_convolutions_of_small_images_equal_those_of_autograd() -> None:
+    torch.manual_seed(0)
+    # Weights larger than the images, with and without a remainder of columns after the last panel.
+    module = nn.Sequential(nn.Conv2d(4, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 37, 3, padding=1, bias=False))
+    x, target = torch.randn(2, 4, 3, 3), torch.randn(2, 37, 3, 3)
+    loss, gradients = stepwell.value_and_grad(module, (x,), loss="mse", threads=1)(x, target)
+    expected = nn.functional.mse_loss(module(x), target)
+    expected.backward()
+    assert float(loss) == pytest.approx(expected.item(), rel=1e-5)
+    for name, parameter in module.named_parameters():
+        np.testing.assert_allclose(gradients[name], parameter.grad, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
 def test_steps_equal_those_of_torch() -> None:
     torch.manual_seed(0)
     # Without the bias, whose gradient is 0 but for rounding, which AdamW would scale up.

@@ -68,7 +68,7 @@ def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> i
     rows, columns, kernel = shape[0], shape[1], shape[2:]
     image, at = _channels_last(image, op.layout), _channels_last(at, op.layout)
     if op.group == 1:
-        return reshape(transpose(_of_taps(op, image, at, kernel), (0, 2, 1)), shape)
+        return reshape(_of_taps(op, image, at, kernel), shape)
     windows = _windows(op, _padded(op, image, shape_of(at)[1:-1], kernel), shape_of(at)[1:-1], kernel)
     positions = count(shape_of(at)[:-1])
     if columns == 1 and rows == op.group:  # depthwise
@@ -82,17 +82,25 @@ def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> i
 
 
 def _of_taps(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value, kernel: Sequence[int]) -> ir.Value:
-    """[rows, taps, columns]: the sums of products of `at` with each tap's elements of an image."""
+    """[rows, columns, taps]: the sums of products of `at` with each tap's elements of an image."""
     places, rows = shape_of(at)[1:-1], shape_of(at)[-1]
     if _is_tiled(op, image, places, kernel):
         windows = _tiles(image, places, kernel)
     else:
         padded = _padded(op, image, places, kernel)
         if op.strides[0] == 1 and _SHARE * places[0] > rows * (kernel[0] - 1) > 0:
-            return _by_lines(op, padded, at, kernel)
+            return transpose(_by_lines(op, padded, at, kernel), (0, 2, 1))
         windows = _joined(_windows(op, padded, places, kernel))
-    found = product_of_columns(reshape(at, (count(shape_of(at)[:-1]), rows)), windows)
-    return reshape(found, (rows, count(kernel), shape_of(image)[-1]))
+    positions, taps, columns = count(shape_of(at)[:-1]), count(kernel), shape_of(image)[-1]
+    # Either the windows or the products are moved, whichever are fewer.
+    moves_windows = positions < rows and taps > 1
+    if moves_windows:
+        by_column = transpose(reshape(windows, (positions, taps, columns)), (0, 2, 1))
+        windows = reshape(by_column, (positions, columns * taps))
+    found = product_of_columns(reshape(at, (positions, rows)), windows)
+    if moves_windows:
+        return reshape(found, (rows, columns, taps))
+    return transpose(reshape(found, (rows, taps, columns)), (0, 2, 1))
 
 
 def _products(window: ir.Value, at: ir.Value) -> ir.Value:

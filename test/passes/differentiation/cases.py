@@ -253,6 +253,7 @@ def _contractions() -> list[Case]:
             ),
             Case(contraction.ConvOp, (image, numbers(6, 2, 2, 2, seed=1), bias), window(2, group=2, strides=(3, 1))),
             Case(contraction.ConvOp, (line, numbers(6, 4, 3, seed=1), bias), window(1, strides=(2,))),
+            Case(contraction.ConvOp, (numbers(1, 2, 3, 3), numbers(6, 2, 2, 2, seed=1), bias), window(2)),
             Case(
                 contraction.ConvOp,
                 (numbers(1, 5, 4, 3), numbers(6, 3, 2, 2, seed=1), bias),
