@@ -306,10 +306,12 @@ def _empty_stack(count: ir.Value, stack: Stack) -> ir.Value:
     row = stack.writes[0][1]
     if is_static(shape(row)):
         extents = shape_of(row)
-    elif stack.extents is None:
-        raise NeedsShapes("the shape of the rows that each loop iteration adds must be known")
-    else:
+    elif stack.extents is not None:
         extents = stack.extents
+    elif all(map(is_known, shape(row))):
+        extents = integers(shape(row))
+    else:
+        raise NeedsShapes("the shape of the rows that each loop iteration adds must be known")
     rows = stack.length or emit(MulOp, count, constant(np.array(len(stack.writes), np.int64)))
     zero = np.zeros((), dtype(row))
     return emit(FillOp, joined([emit(ExpandDimsOp, rows, axes=(0,)), extents]), value=zero)

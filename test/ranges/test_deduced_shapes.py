@@ -17,6 +17,7 @@ from stepwell.passes.ir.rewriting import walk
 from stepwell.sizes.expressions import evaluate, parse_expression
 from stepwell.sizes.ranges import Range
 
+from .extent_graphs import GRAPHS as OF_EXTENTS
 from .graphs import GRAPHS
 from .model_graphs import GRAPHS as OF_MODELS
 from .text_graphs import GRAPHS as OF_TEXT
@@ -44,7 +45,7 @@ def _at(dim: int | str, sizes: Mapping[str, int]) -> int:
 
 
 @pytest.mark.few(20)
-@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS, *OF_TEXT], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS, *OF_TEXT, *OF_EXTENTS], ids=lambda make: make.__name__)
 def test_deduced_shapes_are_those_of_concrete_sizes(make) -> None:
     proto, given = make()
     source = read_source(proto)

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import stepwell
 
+from .extent_graphs import GRAPHS as OF_EXTENTS
 from .graphs import GRAPHS, Graph
 from .model_graphs import GRAPHS as OF_MODELS
 from .text_graphs import GRAPHS as OF_TEXT
@@ -19,7 +20,7 @@ _MOST = 24
 
 
 @pytest.mark.few(8)
-@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS, *OF_TEXT], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS, *OF_TEXT, *OF_EXTENTS], ids=lambda make: make.__name__)
 def test_results_are_right_at_every_size(make):
     model, dims = make()
     with warnings.catch_warnings():
