@@ -12,7 +12,7 @@ from ..driver.sources.paged import PagedSource
 from ..support.errors import InputError
 from .model import LanguageModel, ProposalSources
 from .model_file import ModelFile, read_model
-from .page_sizes import PAGE_SIZE, bytes_per_token, pasts
+from .page_sizes import PAGE_SIZE, bytes_per_token, pasts, prompt_lengths
 from .recurrent import load_recurrent
 from .text_states import CHUNK
 from .tokenizer import TextTokenizer
@@ -118,7 +118,7 @@ def _compiled(
     source = PagedSource.of(source, PAGE_SIZE, pages, pages_of_text, cache)
     # A step by one token has a program of its own, which is faster. Prompts are read one after the other.
     most = min(CHUNK, context)
-    lengths = [1] if context == 2 else [1, (2, most)]
+    lengths = prompt_lengths(context, most, is_alike=batch_invariant)
     sizes: dict[str, Any] = {"past": pasts(context, most), "outputs": 1}
     executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
     checking, proposed = None, 0 if proposal_sources is None else proposal_sources.most

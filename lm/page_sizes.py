@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..driver.sources.source import ModelSource
+from ..machines.block_tiles import BlockWork, converts_blocks
+from ..machines.matrix_units import ROWS
 
 if TYPE_CHECKING:
     from ..driver.sources.paged import CacheForm
 
 PAGE_SIZE = 32
 """Number of tokens in a page: at 512 tokens, half a page is 3 % of a text, and neighbouring rows are read quickly."""
+
+_USUAL_BLOCKS = BlockWork(bits=4, size=32, is_bytes=True)
+"""Weights of most files with few bits, such as Q4_0 and Q4_K."""
 
 _SCALE_BYTES = 4
 """Bytes of the scale of a key or value of one head, f32."""
@@ -22,6 +27,26 @@ def pasts(context: int, most: int) -> tuple[int, int]:
     It ends at whole pages of keys: loops over keys end at those of a call only if this is a multiple of some keys.
     """
     return 0, -(-(context - 1 + most) // PAGE_SIZE) * PAGE_SIZE - most
+
+
+def prompt_lengths(context: int, most: int, *, is_alike: bool) -> list[int | tuple[int, int]]:
+    """Returns the numbers of new tokens that programs are compiled for: one, and ranges of several.
+
+    A program multiplies all numbers of rows in the same way. If a matrix unit multiplies many rows with panels that are
+    converted first, which takes as long for few rows, prompts of one tile of rows have a program of their own.
+
+    Args:
+        context: maximum number of tokens of a text.
+        most: maximum number of new tokens of a call.
+        is_alike: whether results must not depend on where a prompt is cut.
+    """
+    if context == 2:
+        return [1]
+    # Only few of those who import this module compile a model.
+    from ..lowering.target import Target
+
+    converts = not is_alike and most > ROWS and converts_blocks(Target.host().machine, _USUAL_BLOCKS, [most])
+    return [1, (2, ROWS), (ROWS + 1, most)] if converts else [1, (2, most)]
 
 
 def bytes_per_token(source: ModelSource, cache: CacheForm) -> int:

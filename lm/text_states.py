@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..machines.matrix_units import ROWS
 from .pages import PagedText, PageTable
 
 CHUNK = 512
@@ -30,10 +31,11 @@ class SavedText:
 def chunk_of(unread: int, most: int) -> int:
     """Returns how many of some tokens a call reads.
 
-    A single token is not left for the last call if it can be avoided: the program for one token rounds in another way
-    than that for several, so results would depend on where a prompt is cut.
+    A single token, or few, are not left for the last call if it can be avoided: the programs for one token and for few
+    may round in another way than that for many, so results would depend on where a prompt is cut.
     """
-    return most - 1 if unread == most + 1 and most > 2 else min(unread, most)
+    least = ROWS + 1 if most > 2 * ROWS else min(2, most - 1)
+    return unread - least if most < unread < most + least else min(unread, most)
 
 
 class TextStates(abc.ABC):

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stepwell.lm import load
+from stepwell.lm.page_sizes import prompt_lengths
+from stepwell.lm.text_states import CHUNK
 
 from .decoders import written
 
@@ -16,7 +18,8 @@ def test_programs_share_packed_weights(tmp_path: Path, kind: str) -> None:
     model = load(written(tmp_path, kind=kind), threads=1, sequences=8, lookup=4)
     assert model.together is not None and model.checking is not None
     programs = [program for each in (model.executable, model.together, model.checking) for program in each.programs]
-    assert len(programs) == 4
+    lengths = prompt_lengths(model.context, min(CHUNK, model.context), is_alike=False)
+    assert len(programs) == len(lengths) + 2
     first, *others = (
         dict(item for item in program.parameters.items() if item[0].startswith("blk")) for program in programs
     )
