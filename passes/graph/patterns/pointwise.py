@@ -34,17 +34,19 @@ class ElementwiseBeforeMovement(Pattern):
 
     def rewrite(self, op: Op) -> Replacement:
         operands = list(op.operation.operands)
-        moved = next((value for value in operands if _is_movement(value) and has_one_use(value)), None)
-        if moved is None or moved.type != op.operation.results[0].type:
+        result = op.operation.results[0].type
+        found = [value for value in operands if _is_movement(value) and has_one_use(value) and value.type == result]
+        if not found:
             return None
-        source = moved.owner.operands[0]
-        if not _has_fusing_producer(source):
-            return Refusal("no kernel can fuse the op")
-        others = [value if value == moved else _adapted_operand(value, moved) for value in operands]
-        if any(value is None for value in others):
-            return Refusal("the other operand differs from row to row")
-        replaced = [source if value == moved else value for value in others]
-        return _move_like(moved, type(op)(*replaced, **op.attribute_values()).operation.results[0])
+        found = [value for value in found if _has_fusing_producer(value.owner.operands[0])]
+        # The op moves to the nearest kernel that can fuse it.
+        for moved in sorted(found, key=lambda value: not _fuses_consumers(value.owner.operands[0])):
+            source = moved.owner.operands[0]
+            others = [value if value == moved else _adapted_operand(value, moved) for value in operands]
+            if all(value is not None for value in others):
+                replaced = [source if value == moved else value for value in others]
+                return _move_like(moved, type(op)(*replaced, **op.attribute_values()).operation.results[0])
+        return Refusal("the other operand differs from row to row" if found else "no kernel can fuse the op")
 
 
 class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
@@ -169,11 +171,17 @@ def _common_pieces(before: Sequence[_Piece], after: Sequence[_Piece]) -> tuple[P
 
 def _has_fusing_producer(value: ir.Value) -> bool:
     """Returns whether `value` comes, possibly moved, from an op whose kernel can fuse elementwise consumers."""
-    while has_one_use(value) and not isinstance(value.owner, ir.Block):
+    while _has_one_reader(value) and not isinstance(value.owner, ir.Block):
         if not _is_movement(value):
             return _fuses_consumers(value)
         value = value.owner.operands[0]
     return False
+
+
+def _has_one_reader(value: ir.Value) -> bool:
+    """Returns whether one op reads `value`, beside those that a rewrite left without readers of their own."""
+    results = (use.owner.operation.results for use in value.uses)
+    return sum(len(made) == 0 or any(next(iter(result.uses), None) for result in made) for made in results) == 1
 
 
 def _fuses_consumers(value: ir.Value) -> bool:
@@ -209,7 +217,12 @@ def _adapted_operand(value: ir.Value, moved: ir.Value) -> ir.Value | None:
     if shape is None or not row or not source or len(shape) > len(row):
         return None
     if value.type == moved.type and defining_op(moved, ReshapeOp) is not None:
-        is_fused_there = has_one_use(value) and _fuses_consumers(value)
+        inner = defining_op(value, ReshapeOp)
+        if inner is not None and static_shape(inner.input) == source:
+            return inner.input
+        # Two kernels behind several movements could take the op from each other without end: it stays.
+        is_near = not _is_movement(moved.owner.operands[0])
+        is_fused_there = _has_one_reader(value) and _fuses_consumers(value) if is_near else _has_fusing_producer(value)
         return None if is_fused_there else ReshapeOp(value, shape=source).result
     if size_of(value) == 1:
         return ReshapeOp(value, shape=()).result if shape else value

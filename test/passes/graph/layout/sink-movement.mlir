@@ -113,6 +113,42 @@ func.func @negative_residual(%x: tensor<1x12x8xf32>, %w: tensor<384xf32>) -> ten
 
 // -----
 
+// Of two kernels whose results are moved, the nearer one adds; the other one does not take the sum back.
+// CHECK-LABEL: func.func @near
+// CHECK:         %[[ROWS:.+]] = "stepwell.packed_matmul"(%arg0
+// CHECK:         %[[TURNED:.+]] = "stepwell.transpose"
+// CHECK:         %[[SAME:.+]] = "stepwell.reshape"(%[[TURNED]]) {{.*}} -> tensor<6x16xf32>
+// CHECK:         %[[SUM:.+]] = "stepwell.add"(%[[ROWS]], %[[SAME]])
+// CHECK:         "stepwell.reshape"(%[[SUM]]) {shape = array<i64: 8, 12>}
+func.func @near(%x: tensor<6x8xf32>, %y: tensor<12x8xf32>, %w: tensor<128xf32>, %v: tensor<64xf32>) -> tensor<8x12xf32> {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 16 : i64, panel = 8 : i64} : (tensor<6x8xf32>, tensor<128xf32>) -> tensor<6x16xf32>
+  %1 = "stepwell.packed_matmul"(%y, %v) {columns = 8 : i64, panel = 8 : i64} : (tensor<12x8xf32>, tensor<64xf32>) -> tensor<12x8xf32>
+  %3 = "stepwell.reshape"(%0) {shape = array<i64: 8, 12>} : (tensor<6x16xf32>) -> tensor<8x12xf32>
+  %4 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<12x8xf32>) -> tensor<8x12xf32>
+  %5 = "stepwell.add"(%3, %4) : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xf32>
+  return %5 : tensor<8x12xf32>
+}
+
+// -----
+
+// Both are moved twice or turned: the sum stays where it is.
+// CHECK-LABEL: func.func @negative_far
+// CHECK:         %[[CUT:.+]] = "stepwell.reshape"
+// CHECK:         %[[TURNED:.+]] = "stepwell.transpose"(%{{.+}}) {permutation = array<i64: 1, 0>} : (tensor<12x8xf32>)
+// CHECK:         %[[SUM:.+]] = "stepwell.add"(%[[CUT]], %[[TURNED]])
+// CHECK:         return %[[SUM]]
+func.func @negative_far(%x: tensor<6x8xf32>, %y: tensor<12x8xf32>, %w: tensor<128xf32>, %v: tensor<64xf32>) -> tensor<8x12xf32> {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 16 : i64, panel = 8 : i64} : (tensor<6x8xf32>, tensor<128xf32>) -> tensor<6x16xf32>
+  %1 = "stepwell.packed_matmul"(%y, %v) {columns = 8 : i64, panel = 8 : i64} : (tensor<12x8xf32>, tensor<64xf32>) -> tensor<12x8xf32>
+  %2 = "stepwell.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<6x16xf32>) -> tensor<16x6xf32>
+  %3 = "stepwell.reshape"(%2) {shape = array<i64: 8, 12>} : (tensor<16x6xf32>) -> tensor<8x12xf32>
+  %4 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<12x8xf32>) -> tensor<8x12xf32>
+  %5 = "stepwell.add"(%3, %4) : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xf32>
+  return %5 : tensor<8x12xf32>
+}
+
+// -----
+
 // Rows are reversed whole, once the transpose has moved the reversed dimensions away from the end.
 // CHECK-LABEL: func.func @reversed_rows
 // CHECK:         %[[T:.+]] = "stepwell.transpose"(%arg0) {permutation = array<i64: 1, 2, 3, 0>}
