@@ -11,6 +11,7 @@ from ...dialects import discardable
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, dictionaries, main_function
+from ..ir.memory_layout import byte_size
 from ..ir.named_ops import ops_named
 from ..kernel.demand import TABLE_INPUT
 from ..kernel.versions import versions_of
@@ -49,10 +50,21 @@ class BranchToVersionsPass(Pass):
 
 
 def _table(main: ir.Operation) -> ir.Value:
+    """Returns the table as a memref of i64. It is an argument of bytes if `@main` takes other views of it as well."""
     for argument, named in zip(body_of(main).arguments, dictionaries(main, "arg_attrs"), strict=True):
         if discardable.NAME.read(named) == TABLE_INPUT:
-            return argument
+            return _entries(argument)
     raise PassError(f"kernels have versions, but @main has no input '{TABLE_INPUT}' that selects them", main.location)
+
+
+def _entries(table: ir.Value) -> ir.Value:
+    kind, entry = ir.MemRefType(table.type), ir.IntegerType.get_signless(64)
+    if kind.element_type == entry:
+        return table
+    block = ir.BlockArgument(table).owner
+    with block.owner.location, ir.InsertionPoint.at_block_begin(block):
+        start = arith.ConstantOp(ir.IndexType.get(), 0)
+        return memref.ViewOp(ir.MemRefType.get([byte_size(kind) // 8], entry), table, start, []).result
 
 
 def _branch(call: ir.Operation, number: ir.Value, versions: list[str]) -> None:

@@ -30,3 +30,18 @@ func.func @main(%x: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
 func.func private @k(memref<4xf32>, memref<4xf32>)
+
+// -----
+
+// A table that `@main` also takes other views of is an argument of bytes.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[TABLE:.+]] = memref.view %arg1[%c0][] : memref<2048xi8> to memref<256xi64>
+// CHECK:         memref.load %[[TABLE]][%c7] : memref<256xi64>
+func.func @main(%x: memref<4xf32>, %table: memref<2048xi8> {stepwell.name = "stepwell.table"}, %out: memref<4xf32>) {
+  %c0 = arith.constant 0 : index
+  %view = memref.view %table[%c0][] : memref<2048xi8> to memref<256xi64>
+  call @k(%x, %view, %out) {stepwell.step = 3 : i64, stepwell.choice = 7 : i64, stepwell.versions = [@k, @k1]} : (memref<4xf32>, memref<256xi64>, memref<4xf32>) -> ()
+  return
+}
+func.func private @k(memref<4xf32>, memref<256xi64>, memref<4xf32>)
+func.func private @k1(memref<4xf32>, memref<256xi64>, memref<4xf32>)
