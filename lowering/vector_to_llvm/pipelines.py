@@ -25,7 +25,7 @@ def memref_pipeline(target: str) -> Pipeline:
             "stepwell-eliminate-empty-tensors",
             "one-shot-bufferize{buffer-alignment=64}",
             # Bufferisation leaves copies of a buffer to itself; they are removed once cse has merged both sides.
-            "cse,canonicalize",
+            "cse,canonicalize,stepwell-drop-self-copies",
             # Temporaries leave sequential loops (never parallel ones); small ones go to the stack, others to the arena.
             Nested(
                 "func.func",
