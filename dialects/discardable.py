@@ -315,6 +315,11 @@ UNROLL = _of_linalg("stepwell.unroll", forms.I64, "how often the innermost loop 
 FEWEST = _of_linalg(
     "stepwell.fewest", forms.I64S, "iterations of each loop over tiles at the representative sizes, at least"
 )
+ENDS = _of_linalg(
+    "stepwell.ends",
+    forms.I64S,
+    "where each loop over tiles ends in a call: entry of the table or -1, positions per unit of it, and maximum",
+)
 STEPS = _of_linalg("stepwell.steps", forms.I64, "steps of a contraction per iteration of its innermost loop")
 PREFETCH = _of_linalg("stepwell.prefetch", forms.I64, "whether a contraction prefetches what it reads next: 0 or 1")
 ROLE = _of_linalg("stepwell.role", forms.STRING, "role of an op in attention")

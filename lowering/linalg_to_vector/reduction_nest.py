@@ -22,6 +22,7 @@ from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import LinearForm, LinearIndex, linear_index
 from .packing import packing_of
 from .row_stream import RowStream, row_stream
+from .tile_counts import TileCounts
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream
@@ -88,7 +89,7 @@ class ReductionNest:
                 block,
                 count,
                 iterations,
-                fewest,
+                TileCounts(fewest, discardable.ENDS.read(self.op, ())),
                 line,
                 is_long=self._is_long,
                 is_whole=packing is not None,

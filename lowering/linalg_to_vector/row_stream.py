@@ -21,7 +21,7 @@ from ...dialects.types import numpy_dtype
 from ...passes.ir.values import shape_of
 from ..builders.linear_forms import LinearForm, apply_linear
 from .slices import whole
-from .weight_stream import tile_loops
+from .tile_counts import tile_loops
 
 # A smaller tensor enters the cache quickly and stays there; hardware prefetchers predict rows with a smaller stride.
 _LEAST_BYTES, _LEAST_STRIDE = 256 * 1024, 512
@@ -81,11 +81,11 @@ def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int, 
     if part != (*[1] * (len(shape) - 3), shape[-3], 1, shape[-1]):
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
-    rows = -(-shape[-3] // (math.prod(count for _, _, count in loops) * iterations))
+    rows = -(-shape[-3] // (math.prod(loop.count for loop in loops) * iterations))
     share, terms = rows * iterations, ()
-    for index, step, count in reversed(loops):
-        terms = (*terms, (index, share // step))
-        share *= count
+    for loop in reversed(loops):
+        terms = (*terms, (loop.index, share // loop.step))
+        share *= loop.count
     layout = ir.StridedLayoutAttr.get_fully_dynamic(kind.rank)
     memory = bufferization.to_buffer(ir.MemRefType.get(kind.shape, kind.element_type, layout), source, read_only=True)
     return RowStream(memory, offsets, (0, terms), rows, line_bytes // size)

@@ -7,25 +7,27 @@ tile prefetches its share of the data after the panel, a few cache lines at a ti
     // -->
     scf.for %tile .. { scf.for %k .. { read %panel[%k]; memref.prefetch %weight[end of panel + share of %tile + %k] } }
 
-If the number of rows varies, the minimum number of tiles share the next panel. All further tiles prefetch the last
-share again, which is in the cache already.
+If the number of rows varies, the tiles of a call share the next panel if their number is known at run time, which is
+computed at the start of the kernel; otherwise the minimum number of tiles do. All further tiles prefetch the last share
+again, which is in the cache already.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import affine, bufferization, memref, tensor
+from mlir.dialects import affine, arith, bufferization, memref, tensor
 
 from ...dialects.types import numpy_dtype
-from ...passes.ir.values import shape_of
+from ...passes.ir.values import constant_index, shape_of
 from ...passes.kernel.views import argument_strides
 from ..builders.linear_forms import LinearForm, apply_linear
 from .slices import whole
+from .tile_counts import TileCounts, TileLoop, tile_loops
 
 # Minimum size of a weight in bytes; a smaller one enters the cache quickly, and stays there.
 _LEAST_BYTES = 64 * 1024
@@ -53,21 +55,35 @@ class WeightStream:
         memory: all weights, flat.
         start: first element that this tile prefetches.
         line: elements per cache line.
-        stride: elements that each iteration of the tile's reduction loop prefetches; may be less than a line.
+        stride: maximum number of elements that each iteration of the tile's reduction loop prefetches; may be less than
+            a line.
+        stride_in_call: number of these elements in a call; None if it does not vary.
     """
 
     memory: ir.Value
     start: ir.Value
     line: int
     stride: int
+    stride_in_call: ir.Value | None = None
 
     def fetch(self, iteration: LinearForm) -> None:
         """Prefetches the elements of one iteration."""
+        if self.stride_in_call is not None:
+            self._fetch_in_call(apply_linear(iteration), self.stride_in_call)
+            return
         base, terms = iteration
         ahead = tuple((value, factor * self.stride) for value, factor in terms)
         for first in range(0, self.stride, self.line):
             index = apply_linear((base * self.stride + first, ((self.start, 1), *ahead)))
             memref.prefetch(self.memory, [index], False, _LOCALITY, True)
+
+    def _fetch_in_call(self, iteration: ir.Value, stride: ir.Value) -> None:
+        """Prefetches as many lines as an iteration may need; those beyond its share are its last line again."""
+        first = arith.AddIOp(self.start, arith.MulIOp(iteration, stride).result).result
+        last = arith.SubIOp(stride, constant_index(1)).result
+        for offset in range(0, self.stride, self.line):
+            ahead = arith.MinUIOp(constant_index(offset), last).result
+            memref.prefetch(self.memory, [arith.AddIOp(first, ahead).result], False, _LOCALITY, True)
 
 
 def weight_stream(
@@ -75,7 +91,7 @@ def weight_stream(
     block: ir.Block,
     rows: int,
     iterations: int,
-    fewest: Sequence[int],
+    varying: TileCounts,
     line_bytes: int,
     *,
     is_long: bool = False,
@@ -88,8 +104,7 @@ def weight_stream(
         block: body of the innermost loop over tiles.
         rows: number of rows of the tile.
         iterations: total number of iterations of the tile's reduction loop.
-        fewest: minimum number of iterations of each loop over tiles if the number of rows varies, or 0 if there is
-            only one tile; empty if it does not vary.
+        varying: iterations of the loops over tiles if the number of rows varies.
         line_bytes: size of a cache line.
         is_long: whether an iteration takes so long that the hardware prefetcher, which stops at the end of a page, is
             not ahead of it.
@@ -103,28 +118,43 @@ def weight_stream(
     if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape) or _is_strided(source):
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
-    if fewest and not any(fewest):
+    if varying.is_single:
         loops = []
-    counts = fewest if len(fewest) == len(loops) else [count for _, _, count in loops]
-    tiles = math.prod(count for _, _, count in loops)
+    counts = varying.fewest if len(varying.fewest) == len(loops) else [loop.count for loop in loops]
+    tiles = math.prod(loop.count for loop in loops)
     if tiles == 1 and rows <= _FEW_ROWS and not is_long and not is_whole:
         return None
     sharing = max(min(tiles, _LEAST_SHARING), math.prod(counts))
     stride = -(-panel // (sharing * iterations))
     base, terms = _flat(shape, offsets)
     base += panel if tiles > 1 or is_whole else min(panel, _AHEAD_BYTES // size)
-    share = step_share = stride * iterations
-    shares: tuple[tuple[ir.Value, int], ...] = ()
-    for (index, step, _), count in reversed(list(zip(loops, counts, strict=True))):
-        shares = (*shares, (index, step_share // step))
-        step_share *= count
-    if sharing < tiles:
-        shares = ((_at_most(apply_linear((0, shares)), (sharing - 1) * share), 1),)
+    stride_in_call = None
+    if sharing < tiles and varying.are_known(loops):
+        sharing_in_call, number = varying.in_call(loops, block)
+        with ir.InsertionPoint.after(sharing_in_call.owner):
+            each = arith.MulIOp(sharing_in_call, constant_index(iterations)).result
+            stride_in_call = arith.CeilDivUIOp(constant_index(panel), each).result
+            stride_in_call = arith.MinUIOp(stride_in_call, constant_index(stride)).result
+            share = arith.MulIOp(stride_in_call, constant_index(iterations)).result
+        shares: tuple[tuple[ir.Value, int], ...] = ((arith.MulIOp(number, share).result, 1),)
+    else:
+        shares = _shares(loops, counts, stride * iterations)
+        if sharing < tiles:
+            shares = ((_at_most(apply_linear((0, shares)), (sharing - 1) * stride * iterations), 1),)
     start = apply_linear((base, (*terms, *shares)))
     inside = _at_most(start, total - panel)
     flat = tensor.collapse_shape(ir.RankedTensorType.get([total], element), source, [list(range(len(shape)))])
     memory = bufferization.to_buffer(ir.MemRefType.get([total], element), flat, read_only=True)
-    return WeightStream(memory, inside, line_bytes // size, stride)
+    return WeightStream(memory, inside, line_bytes // size, stride, stride_in_call)
+
+
+def _shares(loops: Sequence[TileLoop], counts: Sequence[int], share: int) -> tuple[tuple[ir.Value, int], ...]:
+    """Returns the terms of the first element that a tile prefetches, after the panel."""
+    shares: tuple[tuple[ir.Value, int], ...] = ()
+    for loop, count in reversed(list(zip(loops, counts, strict=True))):
+        shares = (*shares, (loop.index, share // loop.step))
+        share *= count
+    return shares
 
 
 def _at_most(index: ir.Value, last: int) -> ir.Value:
@@ -165,29 +195,3 @@ def _flat(shape: Sequence[int], offsets: Sequence[LinearForm]) -> LinearForm:
         terms = (*terms, *((value, factor * stride) for value, factor in values))
         stride *= size
     return base, terms
-
-
-def tile_loops(block: ir.Block, panel: set[ir.Value]) -> list[tuple[ir.Value, int, int]]:
-    """Returns the loops around `block`, outermost first, whose tiles all work on one panel: index, step, iterations."""
-    loops = []
-    moves_panel = _arguments_behind(panel)
-    loop = block.owner.operation
-    while loop.name == "scf.for" and block.arguments[0] not in moves_panel:
-        bounds = [value.owner.attributes["value"] for value in list(loop.operands)[:3]]
-        lower, upper, step = (ir.IntegerAttr(bound).value for bound in bounds)
-        loops.insert(0, (block.arguments[0], step, -(-(upper - lower) // step)))
-        block = loop.block
-        loop = block.owner.operation
-    return loops
-
-
-def _arguments_behind(values: Iterable[ir.Value]) -> set[ir.Value]:
-    """Returns the block arguments that `values` are computed from by index arithmetic."""
-    found, pending = set(), list(values)
-    while pending:
-        value = pending.pop()
-        if isinstance(value.owner, ir.Block):
-            found.add(value)
-        else:
-            pending.extend(value.owner.operands)
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -117,6 +118,8 @@ def _group_script(
         fewest = [0] * len(fewest)
     if extents.typical and is_panel_outermost and fewest:
         lines += _annotated(number, discardable.FEWEST, f"array<i64: {', '.join(map(str, fewest))}>")
+        ends = [_end_in_block(extents, dim, inside[dim]) for dim, step in enumerate(tiles[:-1]) if step]
+        lines += _annotated(number, discardable.ENDS, f"array<i64: {', '.join(map(str, itertools.chain(*ends)))}>")
     order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
     if any(blocks):
         sequence = f" interchange {order}" if is_panel_outermost and extents.is_panel_major else ""
@@ -219,6 +222,12 @@ def _least_rounds(extents: Extents, dim: int, step: int, part: int) -> int:
         return -(-part // step)
     place = extents.rows[-2:].index(dim)
     return min((-(-min(sizes[place], part) // step) for sizes in extents.typical), default=-(-part // step))
+
+
+def _end_in_block(extents: Extents, dim: int, part: int) -> tuple[int, int, int]:
+    """Returns where the loop over tiles of a part of a dimension ends: entry, positions per unit of it, and maximum."""
+    entry, inner = extents.ends[dim] if extents.ends else (-1, 1)
+    return entry, inner, part
 
 
 def _annotated(number: int, attribute: DiscardableAttribute[Any], value: str) -> list[str]:

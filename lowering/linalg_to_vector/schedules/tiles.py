@@ -20,7 +20,7 @@ from ...builders.linear_forms import factor_of
 from ..matrix_tiles import row_dim
 from ..packing import packing_of
 from ..tile_reads import Indexing, chunks_of
-from .typical import chosen_tile, typical_sizes
+from .typical import chosen_tile, loop_ends, typical_sizes
 
 # Maximum number of rows; more rows only make the code longer, because enough multiply-adds are in flight.
 _MOST_ROWS = 16
@@ -44,7 +44,8 @@ class Extents:
         stride: distance of the elements read by neighbouring positions along the last row dimension.
         is_spread: whether neighbouring columns read the same elements, as those of one feature group do.
         typical: extents along the last two row dimensions at some representative sizes; empty if sizes do not vary.
-        tile: a tile along these two dimensions that was chosen before; empty if none was.
+        ends: where the loops over the outer dimensions end in a call, as `loop_ends` returns it; may be empty.
+        tile: a tile along the last two row dimensions that was chosen before; empty if none was.
         block: work per block of a weight of few bits; None for other weights.
         grains: number of grains of a step of a matrix unit; 0 if vectors multiply.
         packs: whether the kernel packs each panel of the weight before its rows are multiplied.
@@ -60,6 +61,7 @@ class Extents:
     stride: int = 1
     is_spread: bool = False
     typical: tuple[tuple[int, ...], ...] = ()
+    ends: tuple[tuple[int, int], ...] = ()
     tile: tuple[int, ...] = ()
     block: BlockWork | None = None
     grains: int = 0
@@ -139,6 +141,7 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             is_spread=any("floordiv" in str(expr) for expr in loops.exprs[0]),
             # Without rows, there is a single tile at all sizes.
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
+            ends=loop_ends(kernel, outer),
             tile=chosen_tile(kernel),
             block=block,
             grains=_grains(op, loops, rows, machine),

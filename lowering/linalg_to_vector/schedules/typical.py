@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects import discardable
+from ....passes.ir.functions import computed_extents
 
 _Sizes = tuple[int, ...]
 
@@ -26,6 +27,32 @@ def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[_Sizes, .
     found = [_along(shape, item, sizes) for item in discardable.TYPICAL.required(kernel)]
     known = [item for item in found if item is not None]
     return tuple(known) if len(known) == len(found) else ()
+
+
+def loop_ends(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Returns where some loops end in a call: the entry of the table, and the number of iterations per unit of it.
+
+    The entry is -1 for loops that always run to their end. Empty if the loops are not over whole dimensions.
+
+    Args:
+        kernel: a kernel, possibly with `stepwell.extents`: the entries of the needed extents of its result.
+        sizes: extents of the loops over its result from the outermost on; one loop may be over several dimensions.
+    """
+    ends = computed_extents(kernel)
+    results = list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
+    if max(ends, default=-1) < 0 or len(results) != 1:
+        return ()
+    shape = ir.RankedTensorType(results[0]).shape
+    dims = [(size, end) for size, end in zip(shape, ends, strict=True) if size != 1]
+    found = []
+    for wanted in sizes:
+        group = []
+        while math.prod(size for size, _ in group) < wanted and dims:
+            group.append(dims.pop(0))
+        if math.prod(size for size, _ in group) != wanted:
+            return ()
+        found.append((group[0][1], math.prod(size for size, _ in group[1:])) if group else (-1, 1))
+    return tuple(found)
 
 
 def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
