@@ -24,6 +24,7 @@ from .masks import REDUCTIONS
 _MOST_OPS = 32
 # Minimum number of rows: with fewer, threads would be idle.
 _FEWEST_ROWS = 8
+_WITH_EPILOGUES = frozenset({"contraction", "convolution", "winograd", "depthwise", "pooling"})
 _REPEATED = (AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, MulOp.OPERATION_NAME)
 
 
@@ -109,7 +110,8 @@ def _has_one_escape(group: Sequence[ir.Operation]) -> bool:
 def repeat_cheap(block: ir.Block) -> None:
     """Clones a cheap op for every reader if it reads one large operand and otherwise only small ones.
 
-    A kernel that reduces the value and one that uses it otherwise then need not store it in memory.
+    A kernel that reduces the value and one that uses it otherwise then need not store it in memory. An op that can be
+    part of the epilogue of a product is not cloned: the product's kernel stores a value of that size anyway.
 
         %1 = sub(%x, %mean)                      %1 = sub(%x, %mean)
         %2 = reduce_sum(mul(%1, %1))     -->     %2 = reduce_sum(mul(%1, %1))
@@ -117,7 +119,7 @@ def repeat_cheap(block: ir.Block) -> None:
                                                  %3 = mul(%4, %factor)
     """
     for op in reversed([op.operation for op in block.operations]):
-        if op.name not in _REPEATED or not _is_cheap(op):
+        if op.name not in _REPEATED or not _is_cheap(op) or _is_epilogue(op):
             continue
         uses = list(op.results[0].uses)
         readers = list(dict.fromkeys(use.owner.operation for use in uses))
@@ -132,6 +134,22 @@ def repeat_cheap(block: ir.Block) -> None:
 
 
 def _is_cheap(op: ir.Operation) -> bool:
-    size = size_of(op.results[0])
-    large = [value for value in op.operands if size_of(value) == size]
+    size, large = size_of(op.results[0]), _large(op)
     return len(large) == 1 and all(size_of(value) * 8 <= size for value in op.operands if value not in large)
+
+
+def _is_epilogue(op: ir.Operation) -> bool:
+    """Returns whether only elementwise ops lead from a product to an op, and nothing else reads their operands."""
+    while True:
+        large = _large(op)
+        if len(large) != 1 or len(list(large[0].uses)) != 1 or isinstance(large[0].owner, ir.Block):
+            return False
+        op = large[0].owner.operation
+        if kernel_class(op) != "elementwise":
+            return kernel_class(op) in _WITH_EPILOGUES
+
+
+def _large(op: ir.Operation) -> list[ir.Value]:
+    """Returns the operands of an elementwise op that are as large as its result."""
+    size = size_of(op.results[0])
+    return [value for value in op.operands if size_of(value) == size]

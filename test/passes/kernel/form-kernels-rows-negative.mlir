@@ -113,6 +113,25 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
+// An op in the epilogue of a product is not repeated: the product's kernel stores its value.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[SUM:.+]] = call @kernel_0
+// CHECK:         call @kernel_1(%[[SUM]]
+// CHECK:         call @kernel_2(%[[SUM]]
+// CHECK:         "stepwell.mul"
+// CHECK-NOT:     "stepwell.mul"
+module attributes {stepwell.table = ["\"n\""]} {
+  func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>, %f: tensor<f32>, %table: tensor<256xi64>) -> (tensor<8x1xf32>, tensor<8x64xf32>) {
+    %0 = "stepwell.matmul"(%x, %w) : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+    %1 = "stepwell.mul"(%0, %f) : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %2 = "stepwell.reduce_sum"(%1) {axes = array<i64: 1>, keepdims = true} : (tensor<8x64xf32>) -> tensor<8x1xf32>
+    %3 = "stepwell.exp"(%1) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    return %2, %3 : tensor<8x1xf32>, tensor<8x64xf32>
+  }
+}
+
+// -----
+
 // An op that reads two large operands is not repeated.
 // CHECK-LABEL: func.func @main
 // CHECK:         "stepwell.add"
