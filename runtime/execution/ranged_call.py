@@ -1,5 +1,8 @@
 """Calls of programs for a range of sizes: inputs are padded to the upper bounds, outputs are cropped.
 
+An output whose elements are the first ones of the array of the upper bounds is not copied: a result of a batch of one,
+for example, whose number of rows varies.
+
 Inputs that a program appends to stay where they are, and the outputs with data appended are parts of arrays
 of the upper bounds, with gaps between them; see `layouts`.
 """
@@ -33,6 +36,7 @@ class RangedCall(LoadedProgram):
     Attributes:
         loaded: the program in this process.
         results: the shapes of the outputs.
+        cropped: the numbers of the outputs that a call copies from larger arrays, or that continue inputs.
     """
 
     def __init__(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> None:
@@ -51,10 +55,12 @@ class RangedCall(LoadedProgram):
             if shelf is not None
         ]
         self._whole = [
-            (number, *kind)
-            for number, kind in enumerate(self._outputs)
-            if number not in grown and kind[0] == self.results[number]
+            (number, result, dtype, shelf)
+            for number, (result, (shape, dtype, shelf)) in enumerate(zip(self.results, self._outputs, strict=True))
+            if number not in grown and (shape == result or (shelf is not None and _is_first_part(result, shape)))
         ]
+        whole = {number for number, *_ in self._whole}
+        self.cropped = [number for number in range(len(self.results)) if number not in whole]
         self._table = table_of(bounds, int(program.inputs[-1].shape[0]), sizes)
         self._layouts = Layouts(program.appended, self._table)
         self._calls, self._hot_calls = 0, 0
@@ -99,7 +105,7 @@ class RangedCall(LoadedProgram):
             part[...] = inputs[number]
             inputs[number] = whole
         outputs: list[Any] = buffers.wholes.copy()
-        for number, shape, dtype, shelf in self._whole:
+        for number, shape, dtype, shelf in self._whole:  # a block of a shelf has room for the largest result
             outputs[number] = np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
         for number, shelf, shape, dtype, strides in self._grown:
             block = kept[number] if in_place and kept is not None else shelf.block()
@@ -158,7 +164,7 @@ class _Buffers:
                 array[tuple(map(slice, held))] = 0
                 self._held[number] = shape
         self.inputs = _places(self._wide_inputs, shapes)
-        self.outputs = _places(self._wide_outputs, call.results)
+        self.outputs = [place for place in _places(self._wide_outputs, call.results) if place[0] in call.cropped]
         for number, whole, _ in self.outputs:
             self.wholes[number] = whole
         self.call = call
@@ -173,6 +179,12 @@ def _places(wholes: Sequence[np.ndarray | None], shapes: Sequence[Shape]) -> lis
         for number, (whole, shape) in enumerate(zip(wholes, shapes, strict=True))
         if whole is not None and whole.shape != shape
     ]
+
+
+def _is_first_part(part: Shape, whole: Shape) -> bool:
+    """Returns whether a part at the start of an array is contiguous in it."""
+    axis = next((axis for axis, size in enumerate(part) if size != 1), len(part))
+    return part[axis + 1 :] == whole[axis + 1 :]
 
 
 def _wide(info: TensorInfo, make: Callable[[int], np.ndarray]) -> np.ndarray:
