@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -92,8 +94,7 @@ def make_plan(model: FloatModel, options: QuantizationOptions, seen: Mapping[str
     if options.method == "weights":
         is_blocked = model.opset >= FOR_BLOCKS
         products = [item for item in products if item.is_matrix or is_blocked]
-        plans = [ProductPlan(item, _weights(item, options, seen)) for item in products]
-        plan = Plan(model, options, plans)
+        plan = Plan(model, options, _with_weights(products, options, seen))
     else:
         activations = {name: _narrow(options, seen.get(name)) for name in by_activation(products)}
         plans = [
@@ -114,6 +115,25 @@ def _narrow(options: QuantizationOptions, activation: Activation | None) -> Narr
     if options.method != "static" or activation is None or not activation.rows:
         return NarrowActivation()
     return NarrowActivation(activation_scale(activation.histogram, options.ranges, options.percentile))
+
+
+def _with_weights(
+    products: Sequence[FloatProduct], options: QuantizationOptions, seen: Mapping[str, Activation]
+) -> list[ProductPlan]:
+    """Returns the plans of products whose activations stay wide.
+
+    Products of one weight, such as the steps of an unrolled loop, share its forms. Compensated ones depend on the
+    activation, too.
+    """
+    made: dict[tuple[bytes, Any], list[Width]] = {}
+    plans = []
+    for item in products:
+        data = item.data if options.algorithm == "gptq" else ""
+        key = (blake2b(item.weight.tobytes()).digest(), (item.weight.shape, item.axis, item.node.op_type, data))
+        if key not in made:
+            made[key] = _weights(item, options, seen)
+        plans.append(ProductPlan(item, made[key]))
+    return plans
 
 
 def _weights(product: FloatProduct, options: QuantizationOptions, seen: Mapping[str, Activation]) -> list[Width]:

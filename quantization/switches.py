@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from .float_model import FloatProduct
-from .forms import NarrowActivation
+from .forms import NarrowActivation, Width
 from .observation import Sample, compiled, outputs_of
 from .plan import FOLLOWERS, Plan
 from .preparation import add_initializer
@@ -152,6 +152,7 @@ class _Maker:
         self._graph = graph
         self._count = 0
         self._narrow: dict[tuple[str, int, tuple[int, ...]], str] = {}
+        self._weights: dict[int, str] = {}
 
     def enter(self) -> None:
         """Begins the nodes of a graph; those of another one are not visible in it."""
@@ -160,6 +161,12 @@ class _Maker:
     def constant(self, what: str, array: np.ndarray | np.generic) -> str:
         """Returns a constant tensor."""
         return add_initializer(self._graph, self._name(what), np.asarray(array))
+
+    def weight(self, width: Width) -> str:
+        """Returns the weights of a form, which products may share."""
+        if id(width) not in self._weights:
+            self._weights[id(width)] = self.constant("weight", width.weight)
+        return self._weights[id(width)]
 
     def switch(self, index: int) -> str:
         """Returns a switch as a scalar."""

@@ -12,6 +12,8 @@ import stepwell
 from onnx import helper
 from stepwell.quantization.float_model import FloatModel
 from stepwell.quantization.onnx_writer import RECIPE
+from stepwell.quantization.options import QuantizationOptions
+from stepwell.quantization.plan import make_plan
 from stepwell.quantization.preparation import fold_batch_norms, smooth
 
 from .graphs import images, model_of, products
@@ -182,6 +184,19 @@ def test_excluded_products_stay_in_float() -> None:
     assert {item.node for item in made.report.products} == {"first", "third"}
     with pytest.raises(stepwell.QuantizationError, match="no product is called 'other'; they are first, second, third"):
         stepwell.quantize(model, samples, exclude=["other"])
+
+
+def test_products_of_one_weight_share_its_forms() -> None:
+    weight = np.random.default_rng(0).standard_normal((64, 64)) / 8
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
+        helper.make_node("Tanh", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w"], ["c"], "second"),
+        helper.make_node("Gemm", ["c", "w"], ["y"], "transposed", transB=1),
+    ]
+    model = FloatModel.read(model_of(nodes, {"w": weight}, {"x": ["n", 64]}, ["n", 64]))
+    first, second, transposed = make_plan(model, QuantizationOptions(method="weights"), {}).products
+    assert first.widths is second.widths and first.widths is not transposed.widths
 
 
 def test_the_recipe_is_in_the_model(tmp_path) -> None:

@@ -64,6 +64,25 @@ def loop() -> tuple[onnx.ModelProto, Samples]:
     return model, [{"x": random.standard_normal((4, 64)).astype(np.float32)} for _ in range(4)]
 
 
+def scan() -> tuple[onnx.ModelProto, Samples]:
+    """A scan over three parts of the input that multiplies its state with each of them added."""
+    nodes = [
+        helper.make_node("Add", ["state", "part"], ["sum"]),
+        helper.make_node("MatMul", ["sum", "w"], ["product"], "step"),
+        helper.make_node("Tanh", ["product"], ["next"]),
+        helper.make_node("Identity", ["next"], ["kept"]),
+    ]
+    shape = [4, 64]
+    values = {name: _value(name, shape) for name in ("state", "part", "next", "kept")}
+    body = _graph(nodes, "body", [values["state"], values["part"]], [values["next"], values["kept"]], [])
+    start = numpy_helper.from_array(np.zeros(shape, np.float32), "start")
+    node = helper.make_node("Scan", ["start", "x"], ["last", "y"], "scan", body=body, num_scan_inputs=1)
+    graph = _graph([node], "net", [_value("x", [3, *shape])], [_value("y", [3, *shape])], [_WEIGHT, start])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    random = np.random.default_rng(1)
+    return model, [{"x": random.standard_normal((3, *shape)).astype(np.float32)} for _ in range(4)]
+
+
 def test_names_and_products_of_branches() -> None:
     read = FloatModel.read(branches()[0])
     assert len({item.name for item in read.products}) == len(read.products) == 3
@@ -80,10 +99,14 @@ def test_values_of_branches_and_iterations_are_observed() -> None:
     read = FloatModel.read(model)
     (state,) = observe(read, samples, {"state": -1}, False, False).values()
     assert state.rows == 4 * 3 * 4 and state.high == max(float(item["x"].max()) for item in samples)
+    model, samples = scan()
+    (item,) = FloatModel.read(model).products
+    (data,) = observe(FloatModel.read(model), samples, {item.data: -1}, False, False).values()
+    assert data.rows == 4 * 3 * 4 and data.high >= max(float(item["x"][0].max()) for item in samples)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("make", [branches, loop])
+@pytest.mark.few(6)
+@pytest.mark.parametrize("make", [branches, loop, scan])
 @pytest.mark.parametrize(
     ("options", "operators"),
     [
