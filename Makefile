@@ -18,7 +18,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start hundreds of processes, each of which would otherwise compile our modules to bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv test test-all test-sweep torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo demo-torch demo-train bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test test-all test-sweep torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo demo-torch demo-train demo-lm bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -120,6 +120,10 @@ demo-torch: torch
 # Trains a network on digits that the script draws, and tests it on new ones.
 demo-train: venv
 	@$(BIN)/python examples/train_digits.py --plot build/digits.png
+
+# Chats with a small language model that examples/train_language_model.py trained.
+demo-lm: venv
+	@$(BIN)/stepwell-chat examples/models/python-docs.gguf
 
 # One after the other, on a machine that does nothing else: about 25 minutes for the lists, on two cores.
 bench: venv
