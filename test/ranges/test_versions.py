@@ -21,7 +21,7 @@ def convolutions() -> onnx.ModelProto:
         helper.make_node("Conv", ["b", "w1"], ["y"], "second", **window),
     ]
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, CHANNELS, "height", "width"])
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CHANNELS, "down", "across"])
     constants = [numpy_helper.from_array(weight, f"w{number}") for number, weight in enumerate(weights)]
     graph = helper.make_graph(nodes, "convolutions", [image], [result], constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -31,10 +31,11 @@ def test_each_size_runs_its_version() -> None:
     model = convolutions()
     ranges = {"height": (4, 80), "width": (4, 80)}
     ranged = stepwell.compile(model, threads=1, options=stepwell.Options(dims=ranges, cache=False))
-    alone = stepwell.compile(model, threads=1, options=stepwell.Options(ranges=False, cache=False))
     used = set()
     for size in (4, 12, 28, 80):
         x = np.random.default_rng(size).standard_normal((1, CHANNELS, size, size), np.float32)
+        sizes = stepwell.Options(dims={"height": size, "width": size}, cache=False)
+        alone = stepwell.compile(model, threads=1, options=sizes)
         np.testing.assert_allclose(ranged(x), alone(x), rtol=1e-4, atol=1e-4)
         kernels = ranged.profile({"x": x}, 1).record()["kernels"]
         (product,) = [item for item in kernels if item["class"] == "convolution" and "first" in item["nodes"]]
