@@ -29,8 +29,8 @@ def test_rounded_activations(original: Path) -> None:
     """The weights are the same, so only the activations of products are rounded."""
     found = measure_divergence(MODEL, original, TEXT, threads=1)
     assert found.mean <= 0.001
-    assert found.perplexity / found.reference_perplexity <= 1.001
-    assert found.reference_perplexity < 200  # that of random weights is near 2,048, the number of tokens
+    assert found.perplexity / found.reference_perplexity <= 1.003
+    assert found.reference_perplexity < 40  # that of random weights is near 2,048, the number of tokens
 
 
 @pytest.mark.slow
@@ -40,8 +40,10 @@ def test_twin_computes_the_same(original: Path, twin: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cache", "most"), [("int8", 0.001), ("int4", 0.02)])
-@pytest.mark.parametrize("is_twin", [False, True], ids=["original", "twin"])
+@pytest.mark.parametrize(
+    ("is_twin", "cache", "most"),
+    [(False, "int8", 0.001), (True, "int8", 0.001), (False, "int4", 0.025), (True, "int4", 0.05)],
+)
 def test_keys_and_values_in_fewer_bits(original: Path, twin: Path, is_twin: bool, cache, most: float) -> None:
     path = twin if is_twin else original
     found: Divergence = measure_divergence(path, path, TEXT, threads=1, cache=cache)
@@ -51,8 +53,8 @@ def test_keys_and_values_in_fewer_bits(original: Path, twin: Path, is_twin: bool
 @pytest.mark.slow
 def test_weights_of_four_bits(original: Path, tmp_path: Path) -> None:
     found = measure_divergence(rewritten(tmp_path / "short.gguf", "Q4_0"), original, TEXT, threads=1)
-    assert found.mean <= 0.05
-    assert found.perplexity / found.reference_perplexity <= 1.03
+    assert found.mean <= 0.08
+    assert found.perplexity / found.reference_perplexity <= 1.1
 
 
 @pytest.mark.slow
