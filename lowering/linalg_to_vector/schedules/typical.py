@@ -20,13 +20,11 @@ def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[_Sizes, .
         kernel: a kernel, possibly with `stepwell.typical`: the needed extents of its result at several sizes.
         sizes: extents of the loops over its result from the outermost on; one loop may be over several dimensions.
     """
-    results = list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
-    if not discardable.TYPICAL.is_on(kernel) or len(results) != 1:
+    found = [_along(kernel, item, sizes) for item in discardable.TYPICAL.read(kernel, ())]
+    known = [groups for groups in found if groups is not None]
+    if len(known) < len(found):
         return ()
-    shape = ir.RankedTensorType(results[0]).shape
-    found = [_along(shape, item, sizes) for item in discardable.TYPICAL.required(kernel)]
-    known = [item for item in found if item is not None]
-    return tuple(known) if len(known) == len(found) else ()
+    return tuple(tuple(math.prod(count for _, count in group) for group in groups) for groups in known)
 
 
 def loop_ends(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -39,20 +37,10 @@ def loop_ends(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[tuple[int, in
         sizes: extents of the loops over its result from the outermost on; one loop may be over several dimensions.
     """
     ends = computed_extents(kernel)
-    results = list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
-    if max(ends, default=-1) < 0 or len(results) != 1:
-        return ()
-    shape = ir.RankedTensorType(results[0]).shape
-    dims = [(size, end) for size, end in zip(shape, ends, strict=True) if size != 1]
-    found = []
-    for wanted in sizes:
-        group = []
-        while math.prod(size for size, _ in group) < wanted and dims:
-            group.append(dims.pop(0))
-        if math.prod(size for size, _ in group) != wanted:
-            return ()
-        found.append((group[0][1], math.prod(size for size, _ in group[1:])) if group else (-1, 1))
-    return tuple(found)
+    groups = _along(kernel, ends, sizes) if max(ends, default=-1) >= 0 else None
+    return tuple(
+        (group[0][1], math.prod(size for size, _ in group[1:])) if group else (-1, 1) for group in groups or ()
+    )
 
 
 def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
@@ -60,18 +48,25 @@ def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
     return tuple(discardable.TILE_ROWS.read(kernel, ()))
 
 
-def _along(shape: Sequence[int], needed: Sequence[int], sizes: Sequence[int]) -> _Sizes | None:
-    dims = [(size, count) for size, count in zip(shape, needed, strict=True) if size != 1]
-    found = []
+def _along(kernel: ir.Operation, values: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int, int]]] | None:
+    """Returns the dimensions of a kernel's result that each loop is over: their sizes, and the value of each.
+
+    None if the loops are not over whole dimensions, or if there are several results.
+    """
+    results = list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
+    if len(results) != 1:
+        return None
+    dims = [item for item in zip(ir.RankedTensorType(results[0]).shape, values, strict=True) if item[0] != 1]
+    groups = []
     for wanted in sizes:
-        size = count = 1
+        group, size = [], 1
         while size < wanted and dims:
-            more, some = dims.pop(0)
-            size, count = size * more, count * some
+            group.append(dims.pop(0))
+            size *= group[-1][0]
         if size != wanted:
             return None
-        found.append(count)
-    return tuple(found)
+        groups.append(group)
+    return groups
 
 
 def tiles_in(sizes: Sequence[int], block: Sequence[int], tile: Sequence[int]) -> int:
