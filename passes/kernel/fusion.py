@@ -12,7 +12,7 @@ from ...dialects.specs import size_of
 from ...dialects.stepwell.movement import ResizeOp, TransposeOp
 from ...runtime.remarks import FUSE
 from ..infra.state import CompileState
-from ..ir.kernel_classes import ANCHOR_ORDER, kernel_class
+from ..ir.kernel_classes import ANCHOR_ORDER, WITH_EPILOGUES, kernel_class
 from ..ir.locations import dominant
 from .folded_movement import views_after, views_before
 from .masks import is_for_reduction
@@ -22,7 +22,7 @@ from .row_fusion import rows_group
 _MAX_GROUP = 16
 _BYTES = {"i8", "ui8"}
 _PRODUCTS = {"contraction", "convolution"}
-_ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "pooling", "reduction", "elementwise"}
+_ABSORBS_CONSUMERS = WITH_EPILOGUES | {"reduction", "elementwise"}
 
 
 class Grouping:

@@ -16,7 +16,7 @@ from mlir import ir
 from ...dialects.registry import view_of
 from ...dialects.specs import size_of
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
-from ..ir.kernel_classes import kernel_class
+from ..ir.kernel_classes import WITH_EPILOGUES, kernel_class
 from ..ir.values import shape_of
 from .masks import REDUCTIONS
 
@@ -24,7 +24,6 @@ from .masks import REDUCTIONS
 _MOST_OPS = 32
 # Minimum number of rows: with fewer, threads would be idle.
 _FEWEST_ROWS = 8
-_WITH_EPILOGUES = frozenset({"contraction", "convolution", "winograd", "depthwise", "pooling"})
 _REPEATED = (AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, MulOp.OPERATION_NAME)
 
 
@@ -146,7 +145,7 @@ def _is_epilogue(op: ir.Operation) -> bool:
             return False
         op = large[0].owner.operation
         if kernel_class(op) != "elementwise":
-            return kernel_class(op) in _WITH_EPILOGUES
+            return kernel_class(op) in WITH_EPILOGUES
 
 
 def _large(op: ir.Operation) -> list[ir.Value]:
