@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -89,8 +90,7 @@ class InferredRanges:
     ) -> Dims | None:
         """Returns ranges without the sizes that are too small for the model; None if other sizes are at fault."""
         least = {name: min(sizes[name] for sizes in seen) for name in seen[0]}
-        steps = [raised(dims, least, part, _PARTS) for part in range(_PARTS + 1)]
-        steps = [step for step, before in zip(steps, [None, *steps], strict=False) if step != before]
+        steps = [step for step, _ in itertools.groupby(raised(dims, least, part, _PARTS) for part in range(_PARTS + 1))]
         if len(steps) == 1 or not self._is_valid(inputs, steps[-1], is_last=True) or self._is_valid(inputs, dims):
             return None
         return steps[bisect.bisect_left(steps[:-1], True, 1, key=lambda dims: self._is_valid(inputs, dims))]
@@ -114,14 +114,12 @@ class InferredRanges:
     def _resolved(self, inputs: Sequence[TensorInfo], dims: Dims) -> tuple[Resolved[TensorInfo], CacheKey, Buckets]:
         """Returns the ranges with their derived dimensions, the cache key of their program, and its only bucket."""
         resolved = resolve_dims(dims, inputs)
-        same = {name: given for name, given in dims.items() if isinstance(given, str)}
         _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
-        (key,) = self.cached.keys_of_buckets(buckets, {**resolved.derived, **same})
+        (key,) = self.cached.keys_of_buckets(buckets, {**resolved.derived, **_equal(dims)})
         return resolved, key, buckets
 
     def _for_dims(self, inputs: Sequence[TensorInfo], dims: Dims, why: str) -> Program | str:
         resolved, key, buckets = self._resolved(inputs, dims)
-        same = {name: given for name, given in dims.items() if isinstance(given, str)}
         refusal = self.cached.refusal(key)
         if refusal:
             return refusal
@@ -139,7 +137,7 @@ class InferredRanges:
             return str(error)
         (program,) = found
         assert isinstance(program, Program) and program.bounds is not None
-        bounds = replace(program.bounds, derived={**program.bounds.derived, **same}, is_inferred=True)
+        bounds = replace(program.bounds, derived={**program.bounds.derived, **_equal(dims)}, is_inferred=True)
         self.cached.remember_inferred(key, bounds)
         if is_new:
             slow.warn_of(self.cached.source.name, slow_kernels(program))
@@ -151,6 +149,11 @@ class InferredRanges:
             if room is not None and program.arena_bytes > _ARENA_SHARE * room:
                 raise _NoRoomError(f"its scratch memory takes {program.arena_bytes / 2**30:.1f} GiB")
         return programs
+
+
+def _equal(dims: Dims) -> dict[str, str]:
+    """Returns the dimensions that are as large as another one, with the name of that one."""
+    return {name: given for name, given in dims.items() if isinstance(given, str)}
 
 
 class _NoRoomError(StepwellError):
