@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stepwell
+from stepwell.runtime.execution import ranged_call
 
 MODEL = b"""
 func.func @main(%x: tensor<?x?x192xf32> {stepwell.dims = ["batch", "rows", 192]}) -> tensor<?x?x192xf32> {
@@ -38,8 +39,6 @@ def test_only_parts_with_gaps_are_copied(double: stepwell.Executable, batch: int
 
 def _is_written_in_place(double: stepwell.Executable, x: np.ndarray) -> bool:
     """Returns whether the kernel wrote to the returned array, seen by the memory that it has for the largest result."""
-    from stepwell.runtime.execution import ranged_call
-
     calls = []
     enter = ranged_call._Buffers.enter
 
