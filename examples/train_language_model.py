@@ -24,6 +24,7 @@ import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import gguf
 import numpy as np
@@ -93,8 +94,8 @@ def _members(node: ast.Module | ast.ClassDef, module: str, scope: str) -> Iterat
                 yield module, f"{scope}.{item.name}", text
 
 
-def _described(module: object, name: str, item: object) -> Iterator[tuple[str, str, str]]:
-    title = module.__name__  # type: ignore[attr-defined]
+def _described(module: ModuleType, name: str, item: object) -> Iterator[tuple[str, str, str]]:
+    title = module.__name__
     scope = name if module is builtins else f"{title}.{name}"
     text = inspect.getdoc(item) if callable(item) and not name.startswith("_") else None
     if text:

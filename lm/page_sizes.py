@@ -42,7 +42,7 @@ def prompt_lengths(context: int, most: int, *, is_alike: bool) -> list[int | tup
     """
     if context == 2:
         return [1]
-    # Only few of those who import this module compile a model.
+    # Imported here, as most uses of this module compile nothing.
     from ..lowering.target import Target
 
     converts = not is_alike and most > ROWS and converts_blocks(Target.host().machine, _USUAL_BLOCKS, [most])
